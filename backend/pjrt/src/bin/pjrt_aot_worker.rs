@@ -1,0 +1,7 @@
+//! The ahead-of-time compiler's child process, for programs that are not Python.
+
+use std::io;
+
+fn main() -> io::Result<()> {
+    pjrt::aot::worker::serve(&mut io::stdin().lock(), &mut io::stdout().lock())
+}
