@@ -1,0 +1,1 @@
+"""The parts of tools/dev. Standard library only: this code runs before anything is installed."""
