@@ -1,0 +1,309 @@
+//! Executables: compiling, loading, and running under the memory limit.
+//!
+//! What a run costs is worked out when an executable appears, so that running one is two table look-ups and a few
+//! counters.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pjrt_ffi::*;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
+
+use crate::buffers::{self, Made, Maker};
+use crate::client::{self, device_hbm};
+use crate::descriptions::topology_of;
+use crate::entry::entries;
+use crate::error::{Fail, ShimError};
+use crate::hbm::Hbm;
+use crate::inner::{self, Padded, bytes, has_field, slice};
+use crate::program;
+
+/// What is known of a loaded executable before it runs. Sizes are in bytes.
+#[derive(Debug)]
+struct Known {
+    /// Counters of the device of each row of arguments.
+    hbms: SmallVec<[Option<&'static Hbm>; 4]>,
+    /// One for each output; `None` where it lies in host memory.
+    outputs: SmallVec<[Option<(u64, Arc<Made>)>; 4]>,
+    /// Sum over the outputs in HBM.
+    output_bytes: u64,
+    /// Their number and the largest of them.
+    counted: (u64, u64),
+    temp_bytes: u64,
+    /// Parameters whose buffers a run uses up.
+    donated: SmallVec<[usize; 4]>,
+    name: Arc<str>,
+}
+
+static LOADED: RwLock<FxHashMap<usize, Arc<Known>>> = RwLock::new(FxHashMap::with_hasher(FxBuildHasher));
+
+/// The `PJRT_Executable` of a loaded one, destroyed at the end.
+struct Unloaded(*mut PJRT_Executable);
+
+impl Unloaded {
+    fn of(loaded: *mut PJRT_LoadedExecutable) -> Result<Self, Fail> {
+        let mut args = PJRT_LoadedExecutable_GetExecutable_Args::new();
+        args.loaded_executable = loaded;
+        inner::call(slot::PJRT_LoadedExecutable_GetExecutable, &mut args)?;
+        Ok(Self(args.executable))
+    }
+}
+
+impl Drop for Unloaded {
+    fn drop(&mut self) {
+        let mut args = PJRT_Executable_Destroy_Args::new();
+        args.executable = self.0;
+        if let Err(error) = inner::call(slot::PJRT_Executable_Destroy, &mut args) {
+            drop(error.into_shim_error());
+        }
+    }
+}
+
+fn study(loaded: *mut PJRT_LoadedExecutable) -> Result<Known, Fail> {
+    let mut devices = PJRT_LoadedExecutable_AddressableDevices_Args::new();
+    devices.executable = loaded;
+    inner::call(slot::PJRT_LoadedExecutable_AddressableDevices, &mut devices)?;
+    // SAFETY: the executable owns the list.
+    let hbms = unsafe { slice(devices.addressable_devices, devices.num_addressable_devices) }
+        .iter()
+        .map(|&device| device_hbm(device))
+        .collect();
+
+    let executable = Unloaded::of(loaded)?;
+    let mut name = PJRT_Executable_Name_Args::new();
+    name.executable = executable.0;
+    inner::call(slot::PJRT_Executable_Name, &mut name)?;
+    // SAFETY: the executable owns its name.
+    let name: Arc<str> =
+        String::from_utf8_lossy(unsafe { bytes(name.executable_name, name.executable_name_size) }).into();
+    let outputs = outputs(executable.0, &name)?;
+    let in_hbm = || outputs.iter().flatten().map(|(bytes, _)| *bytes);
+    let mut stats = Padded::new(PJRT_Executable_GetCompiledMemoryStats_Args_V114::new());
+    stats.args.executable = executable.0;
+    // A plugin that keeps no such figures leaves scratch memory out of the account.
+    let temp_bytes = match inner::call(slot::PJRT_Executable_GetCompiledMemoryStats, &mut stats) {
+        Ok(()) => u64::try_from(stats.args.temp_size_in_bytes).unwrap_or(0),
+        Err(error) => {
+            drop(error.into_shim_error());
+            0
+        }
+    };
+    Ok(Known {
+        hbms,
+        output_bytes: in_hbm().sum(),
+        counted: (in_hbm().count() as u64, in_hbm().max().unwrap_or(0)),
+        temp_bytes,
+        donated: program::donated_parameters(executable.0)?,
+        outputs,
+        name,
+    })
+}
+
+type Outputs = SmallVec<[Option<(u64, Arc<Made>)>; 4]>;
+
+fn outputs(executable: *mut PJRT_Executable, name: &Arc<str>) -> Result<Outputs, Fail> {
+    let mut types = PJRT_Executable_OutputElementTypes_Args::new();
+    types.executable = executable;
+    inner::call(slot::PJRT_Executable_OutputElementTypes, &mut types)?;
+    let mut dims = PJRT_Executable_OutputDimensions_Args::new();
+    dims.executable = executable;
+    inner::call(slot::PJRT_Executable_OutputDimensions, &mut dims)?;
+    let mut kinds = PJRT_Executable_OutputMemoryKinds_Args::new();
+    kinds.executable = executable;
+    let kinds_known = match inner::call(slot::PJRT_Executable_OutputMemoryKinds, &mut kinds) {
+        Ok(()) => true,
+        Err(error) => {
+            drop(error.into_shim_error());
+            false
+        }
+    };
+    // SAFETY: the executable owns the lists, which hold one entry for each output.
+    unsafe {
+        let ranks = slice(dims.dim_sizes, dims.num_outputs);
+        let all = slice(dims.dims, ranks.iter().sum());
+        let mut at = 0;
+        let mut found = Outputs::new();
+        for (output, (&rank, &element)) in
+            ranks.iter().zip(slice(types.output_types, types.num_output_types)).enumerate()
+        {
+            let made = Made::new(Maker::Executable(name.clone()), element, &all[at..at + rank]);
+            at += rank;
+            let on_host = kinds_known
+                && output < kinds.num_outputs
+                && bytes(*kinds.memory_kinds.add(output), *kinds.memory_kind_sizes.add(output)) != b"device";
+            found.push((!on_host).then(|| (made.bytes(), Arc::new(made))));
+        }
+        Ok(found)
+    }
+}
+
+/// Enters a fresh executable into the table; without its figures it could not be accounted for, so it is destroyed.
+fn enter(loaded: *mut PJRT_LoadedExecutable) -> Result<(), Fail> {
+    match study(loaded) {
+        Ok(known) => {
+            LOADED.write().insert(loaded as usize, Arc::new(known));
+            Ok(())
+        }
+        Err(error) => {
+            let mut args = PJRT_LoadedExecutable_Destroy_Args::new();
+            args.executable = loaded;
+            inner::call(slot::PJRT_LoadedExecutable_Destroy, &mut args)?;
+            Err(error)
+        }
+    }
+}
+
+#[inline]
+fn known(loaded: *mut PJRT_LoadedExecutable) -> Option<Arc<Known>> {
+    LOADED.read().get(&(loaded as usize)).cloned()
+}
+
+/// Which arguments this run uses up: the program's donations less those the caller forbids.
+///
+/// # Safety
+/// `args` is the caller's valid argument struct.
+unsafe fn donated<'a>(
+    known: &'a Known,
+    args: *const PJRT_LoadedExecutable_Execute_Args,
+) -> impl Iterator<Item = usize> + Clone + 'a {
+    // SAFETY: the caller vouches for `args`; `options` is checked before its last fields are read.
+    let (kept, count): (&[i64], usize) = unsafe {
+        let options = (*args).options;
+        let kept = if options.is_null()
+            || !has_field!(options, PJRT_ExecuteOptions, num_non_donatable_input_indices)
+        {
+            &[]
+        } else {
+            slice((*options).non_donatable_input_indices, (*options).num_non_donatable_input_indices)
+        };
+        (kept, (*args).num_args)
+    };
+    known.donated.iter().copied().filter(move |&index| index < count && !kept.contains(&(index as i64)))
+}
+
+/// Runs an executable under the memory limit.
+///
+/// # Safety
+/// `args` is the caller's valid argument struct.
+unsafe fn run(args: *mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Fail> {
+    // SAFETY: the caller vouches for `args` and what it points at.
+    unsafe {
+        let Some(known) = known((*args).executable) else {
+            return Err(ShimError::invalid(
+                "PJRT_LoadedExecutable_Execute: the executable is null or was destroyed",
+            )
+            .into());
+        };
+        let rows = (*args).num_devices;
+        let chosen = if has_field!(args, PJRT_LoadedExecutable_Execute_Args, execute_device)
+            && !(*args).execute_device.is_null()
+        {
+            Some(device_hbm((*args).execute_device))
+        } else {
+            None
+        };
+        let hbm = |row: usize| chosen.unwrap_or_else(|| known.hbms.get(row).copied().flatten());
+        let undo = |rows: usize| (0..rows).filter_map(hbm).for_each(|hbm| hbm.release(known.output_bytes));
+        for row in 0..rows {
+            let Some(hbm) = hbm(row) else { continue };
+            let freed = if known.donated.is_empty() || (*args).argument_lists.is_null() {
+                0
+            } else {
+                let arguments = *(*args).argument_lists.add(row);
+                donated(&known, args).map(|index| buffers::freeable(*arguments.add(index), hbm)).sum()
+            };
+            if !hbm.take(known.output_bytes, known.temp_bytes, freed) {
+                undo(row);
+                return Err(refuse(&known, hbm, freed).into());
+            }
+        }
+        if let Err(error) = inner::call(slot::PJRT_LoadedExecutable_Execute, args) {
+            undo(rows);
+            return Err(error);
+        }
+        for row in 0..rows {
+            let Some(hbm) = hbm(row) else { continue };
+            if !known.donated.is_empty() {
+                let arguments = *(*args).argument_lists.add(row);
+                donated(&known, args).for_each(|index| buffers::remove(*arguments.add(index)));
+            }
+            hbm.count(known.counted.0, known.counted.1);
+            let made = *(*args).output_lists.add(row);
+            for (at, output) in known.outputs.iter().enumerate() {
+                if let Some((bytes, shape)) = output {
+                    buffers::insert(*made.add(at), hbm, *bytes, shape.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn refuse(known: &Known, hbm: &'static Hbm, freed: u64) -> ShimError {
+    let purpose = format!(
+        "to run {} ({} bytes of outputs and {} of temporaries; its donated arguments free {freed})",
+        known.name, known.output_bytes, known.temp_bytes
+    );
+    buffers::exhausted(hbm, known.output_bytes + known.temp_bytes, &purpose)
+}
+
+/// Serializes `executable` and loads it into `client`.
+fn reload(client: *mut PJRT_Client, executable: *mut PJRT_Executable) -> Result<*mut PJRT_LoadedExecutable, Fail> {
+    let mut serialized = PJRT_Executable_Serialize_Args::new();
+    serialized.executable = executable;
+    inner::call(slot::PJRT_Executable_Serialize, &mut serialized)?;
+    let mut load = Padded::new(PJRT_Executable_DeserializeAndLoad_Args::new());
+    load.args.client = client;
+    load.args.serialized_executable = serialized.serialized_bytes;
+    load.args.serialized_executable_size = serialized.serialized_bytes_size;
+    let loaded = inner::call(slot::PJRT_Executable_DeserializeAndLoad, &mut load);
+    if let Some(free) = serialized.serialized_executable_deleter {
+        // SAFETY: the plugin's deleter on what the plugin made, once.
+        unsafe { free(serialized.serialized_executable) };
+    }
+    loaded.map(|()| load.args.loaded_executable)
+}
+
+entries! {
+    "PJRT_Client_Compile" fn compile(args: PJRT_Client_Compile_Args, upto executable) {
+        inner::call(slot::PJRT_Client_Compile, args)?;
+        enter((*args).executable)
+    }
+    "PJRT_Executable_DeserializeAndLoad"
+    fn deserialize_and_load(args: PJRT_Executable_DeserializeAndLoad_Args, upto loaded_executable) {
+        inner::call(slot::PJRT_Executable_DeserializeAndLoad, args)?;
+        enter((*args).loaded_executable)
+    }
+    "PJRT_Client_Load" fn load(args: PJRT_Client_Load_Args, upto loaded_executable) {
+        // The executable may belong to a hidden client, which the inner plugin's own loading does not foresee.
+        let loaded = reload((*args).client, (*args).executable)?;
+        enter(loaded)?;
+        (*args).loaded_executable = loaded;
+        Ok(())
+    }
+    "PJRT_Compile" fn compile_for_topology(args: PJRT_Compile_Args, upto executable) {
+        let topology = topology_of((*args).topology)?;
+        let client = if (*args).client.is_null() { client::hidden(topology.device_count())? } else { (*args).client };
+        let mut compile = PJRT_Client_Compile_Args::new();
+        compile.client = client;
+        compile.program = (*args).program;
+        compile.compile_options = (*args).compile_options;
+        compile.compile_options_size = (*args).compile_options_size;
+        inner::call(slot::PJRT_Client_Compile, &mut compile)?;
+        let executable = Unloaded::of(compile.executable);
+        let mut destroy = PJRT_LoadedExecutable_Destroy_Args::new();
+        destroy.executable = compile.executable;
+        inner::call(slot::PJRT_LoadedExecutable_Destroy, &mut destroy)?;
+        (*args).executable = std::mem::ManuallyDrop::new(executable?).0;
+        Ok(())
+    }
+    "PJRT_LoadedExecutable_Destroy" fn destroy(args: PJRT_LoadedExecutable_Destroy_Args, upto executable) {
+        LOADED.write().remove(&((*args).executable as usize));
+        inner::call(slot::PJRT_LoadedExecutable_Destroy, args)
+    }
+    "PJRT_LoadedExecutable_Execute" fn execute(args: PJRT_LoadedExecutable_Execute_Args, upto device_complete_events) {
+        run(args)
+    }
+}

@@ -1,0 +1,128 @@
+//! What the optimized program says: donated parameters, and the cost of a run.
+
+use parking_lot::Mutex;
+use pjrt_ffi::protos::xla::{HloBufferDonorProto, HloInputOutputAliasProto, HloModuleProto, HloModuleProtoWithConfig};
+use pjrt_ffi::*;
+use prost::Message;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
+
+use crate::entry::entries;
+use crate::error::{Code, Fail, ShimError};
+use crate::inner::{self, bytes};
+use crate::named::{NamedValues, Value};
+
+/// The two fields of `HloModuleProto` that tell what is donated; decoding skips the instructions.
+#[derive(Clone, PartialEq, Message)]
+struct Donations {
+    #[prost(message, optional, tag = "8")]
+    input_output_alias: Option<HloInputOutputAliasProto>,
+    #[prost(message, optional, tag = "18")]
+    buffer_donor: Option<HloBufferDonorProto>,
+}
+
+/// [`Donations`] inside `HloModuleProtoWithConfig`.
+#[derive(Clone, PartialEq, Message)]
+struct DonationsWithConfig {
+    #[prost(message, optional, tag = "1")]
+    hlo_module: Option<Donations>,
+}
+
+/// An optimized program in one of the formats plugins use.
+struct Optimized {
+    code: Vec<u8>,
+    with_config: bool,
+}
+
+fn optimized(executable: *mut PJRT_Executable) -> Result<Optimized, Fail> {
+    let mut program = PJRT_Program::new();
+    let mut args = PJRT_Executable_OptimizedProgram_Args::new();
+    args.executable = executable;
+    args.program = &mut program;
+    // The first call gives the size, the second fills the buffer.
+    inner::call(slot::PJRT_Executable_OptimizedProgram, &mut args)?;
+    let mut code = vec![0_u8; program.code_size];
+    program.code = code.as_mut_ptr().cast();
+    inner::call(slot::PJRT_Executable_OptimizedProgram, &mut args)?;
+    // SAFETY: format names are static strings of the plugin.
+    let with_config = match unsafe { bytes(program.format, program.format_size) } {
+        b"hlo_with_config" => true,
+        b"hlo" => false,
+        other => {
+            let text = String::from_utf8_lossy(other);
+            return Err(ShimError::new(
+                Code::Internal,
+                format!("the CPU plugin gives its optimized program as {text:?}, not as HLO"),
+            )
+            .into());
+        }
+    };
+    code.truncate(program.code_size);
+    Ok(Optimized { code, with_config })
+}
+
+fn undecodable(error: &prost::DecodeError) -> Fail {
+    ShimError::new(Code::Internal, format!("the CPU plugin's optimized program does not decode: {error}")).into()
+}
+
+/// Parameters whose buffers a run uses up, in ascending order.
+pub(crate) fn donated_parameters(executable: *mut PJRT_Executable) -> Result<SmallVec<[usize; 4]>, Fail> {
+    let Optimized { code, with_config } = optimized(executable)?;
+    let donations = if with_config {
+        DonationsWithConfig::decode(code.as_slice()).map(|outer| outer.hlo_module.unwrap_or_default())
+    } else {
+        Donations::decode(code.as_slice())
+    }
+    .map_err(|error| undecodable(&error))?;
+    // A tupled argument list has one parameter, and the index inside it is the argument.
+    let argument = |number: i64, index: &[i64]| *index.first().unwrap_or(&number);
+    let aliased = donations.input_output_alias.unwrap_or_default().entries;
+    let donors = donations.buffer_donor.unwrap_or_default().entries;
+    let mut found: SmallVec<[usize; 4]> = aliased
+        .iter()
+        .map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index))
+        .chain(donors.iter().map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index)))
+        .filter_map(|index| usize::try_from(index).ok())
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Properties handed out, which live as long as their executable.
+static COSTS: Mutex<FxHashMap<usize, NamedValues>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
+
+fn cost(executable: *mut PJRT_Executable) -> Result<NamedValues, Fail> {
+    let Optimized { code, with_config } = optimized(executable)?;
+    let module = if with_config {
+        HloModuleProtoWithConfig::decode(code.as_slice()).map(|outer| outer.hlo_module.unwrap_or_default())
+    } else {
+        HloModuleProto::decode(code.as_slice())
+    }
+    .map_err(|error| undecodable(&error))?;
+    let cost = hlo::cost::analyze(&module);
+    let value = |name: &str, value: f64| (name.to_owned(), Value::Float(value as f32));
+    Ok(NamedValues::new(vec![
+        value("flops", cost.flops),
+        value("transcendentals", cost.transcendentals),
+        value("bytes accessed", cost.bytes_accessed),
+    ]))
+}
+
+entries! {
+    "PJRT_Executable_GetCostAnalysis" fn cost_analysis(args: PJRT_Executable_GetCostAnalysis_Args, upto properties) {
+        let mut costs = COSTS.lock();
+        let key = (*args).executable as usize;
+        if !costs.contains_key(&key) {
+            costs.insert(key, cost((*args).executable)?);
+        }
+        let values = costs.get(&key).map(NamedValues::as_slice).unwrap_or_default();
+        (*args).properties = values.as_ptr();
+        (*args).num_properties = values.len();
+        Ok(())
+    }
+    "PJRT_Executable_Destroy" fn executable_destroy(args: PJRT_Executable_Destroy_Args, upto executable) {
+        COSTS.lock().remove(&((*args).executable as usize));
+        inner::call(slot::PJRT_Executable_Destroy, args)
+    }
+}
