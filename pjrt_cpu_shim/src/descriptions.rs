@@ -43,7 +43,8 @@ unsafe impl Sync for TopologyObject {}
 impl TopologyObject {
     pub(crate) fn new(topology: Topology) -> Arc<Self> {
         let limit = || ("device_memory_bytes_limit".to_owned(), Value::Int(topology.hbm_bytes as i64));
-        let simulated = || ("simulated".to_owned(), Value::Bool(true));
+        // An integer, because JAX aborts on device attributes that are neither integers nor text.
+        let simulated = || ("simulated".to_owned(), Value::Int(1));
         let devices: Box<[DeviceObject]> = (0..topology.device_count())
             .map(|id| {
                 let (coords, core) = topology.place(id);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pjrt_ffi::*;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
@@ -37,6 +37,15 @@ struct Known {
 }
 
 static LOADED: RwLock<FxHashMap<usize, Arc<Known>>> = RwLock::new(FxHashMap::with_hasher(FxBuildHasher));
+
+/// Loaded executables of hidden clients, by the `PJRT_Executable` that the caller has in their place.
+static BEHIND: Mutex<FxHashMap<usize, usize>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
+
+fn destroy_loaded(loaded: *mut PJRT_LoadedExecutable) -> Result<(), Fail> {
+    let mut args = PJRT_LoadedExecutable_Destroy_Args::new();
+    args.executable = loaded;
+    inner::call(slot::PJRT_LoadedExecutable_Destroy, &mut args)
+}
 
 /// The `PJRT_Executable` of a loaded one, destroyed at the end.
 struct Unloaded(*mut PJRT_Executable);
@@ -146,9 +155,7 @@ fn enter(loaded: *mut PJRT_LoadedExecutable) -> Result<(), Fail> {
             Ok(())
         }
         Err(error) => {
-            let mut args = PJRT_LoadedExecutable_Destroy_Args::new();
-            args.executable = loaded;
-            inner::call(slot::PJRT_LoadedExecutable_Destroy, &mut args)?;
+            destroy_loaded(loaded)?;
             Err(error)
         }
     }
@@ -292,12 +299,25 @@ entries! {
         compile.compile_options = (*args).compile_options;
         compile.compile_options_size = (*args).compile_options_size;
         inner::call(slot::PJRT_Client_Compile, &mut compile)?;
-        let executable = Unloaded::of(compile.executable);
-        let mut destroy = PJRT_LoadedExecutable_Destroy_Args::new();
-        destroy.executable = compile.executable;
-        inner::call(slot::PJRT_LoadedExecutable_Destroy, &mut destroy)?;
-        (*args).executable = std::mem::ManuallyDrop::new(executable?).0;
-        Ok(())
+        match Unloaded::of(compile.executable) {
+            Ok(executable) => {
+                // What it says of itself it asks the loaded one, which has to stay.
+                (*args).executable = std::mem::ManuallyDrop::new(executable).0;
+                BEHIND.lock().insert((*args).executable as usize, compile.executable as usize);
+                Ok(())
+            }
+            Err(error) => {
+                destroy_loaded(compile.executable)?;
+                Err(error)
+            }
+        }
+    }
+    "PJRT_Executable_Destroy" fn executable_destroy(args: PJRT_Executable_Destroy_Args, upto executable) {
+        let key = (*args).executable as usize;
+        program::forget(key);
+        let loaded = BEHIND.lock().remove(&key);
+        inner::call(slot::PJRT_Executable_Destroy, args)?;
+        loaded.map_or(Ok(()), |loaded| destroy_loaded(loaded as *mut PJRT_LoadedExecutable))
     }
     "PJRT_LoadedExecutable_Destroy" fn destroy(args: PJRT_LoadedExecutable_Destroy_Args, upto executable) {
         LOADED.write().remove(&((*args).executable as usize));

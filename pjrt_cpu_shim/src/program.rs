@@ -92,6 +92,11 @@ pub(crate) fn donated_parameters(executable: *mut PJRT_Executable) -> Result<Sma
 /// Properties handed out, which live as long as their executable.
 static COSTS: Mutex<FxHashMap<usize, NamedValues>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
+/// Frees what was handed out for an executable that is going.
+pub(crate) fn forget(executable: usize) {
+    COSTS.lock().remove(&executable);
+}
+
 fn cost(executable: *mut PJRT_Executable) -> Result<NamedValues, Fail> {
     let Optimized { code, with_config } = optimized(executable)?;
     let module = if with_config {
@@ -120,9 +125,5 @@ entries! {
         (*args).properties = values.as_ptr();
         (*args).num_properties = values.len();
         Ok(())
-    }
-    "PJRT_Executable_Destroy" fn executable_destroy(args: PJRT_Executable_Destroy_Args, upto executable) {
-        COSTS.lock().remove(&((*args).executable as usize));
-        inner::call(slot::PJRT_Executable_Destroy, args)
     }
 }

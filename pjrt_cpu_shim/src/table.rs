@@ -104,7 +104,7 @@ pub(crate) fn working(inner: &Inner, faults: &crate::fault::FaultPlan) -> Table 
         PJRT_LoadedExecutable_Destroy = execute::destroy,
         PJRT_LoadedExecutable_Execute = execute::execute,
         PJRT_Executable_GetCostAnalysis = program::cost_analysis,
-        PJRT_Executable_Destroy = program::executable_destroy,
+        PJRT_Executable_Destroy = execute::executable_destroy,
     }
 
     let first = slot_offset(0) / size_of::<usize>();
