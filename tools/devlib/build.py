@@ -11,7 +11,6 @@ from .paths import PACKAGE, target_dir
 ARTIFACTS = {
     "lib_core.so": "_core.abi3.so",
     "libpjrt_cpu_shim.so": "libpjrt_cpu_shim.so",
-    "pjrt_aot_worker": "pjrt_aot_worker",
 }
 ADVICE = (
     "If protoc or libclang is named above, run tools/dev setup; if a crate cannot be downloaded,\n"
