@@ -14,7 +14,7 @@ ARTIFACTS = {
 }
 ADVICE = (
     "If protoc or libclang is named above, run tools/dev setup; if a crate cannot be downloaded,\n"
-    "check that crates.io is reachable. Otherwise the code does not compile: see the first error in the log."
+    "check that the crate registry is reachable. Otherwise the code does not compile: see the first error in the log."
 )
 
 
@@ -31,7 +31,7 @@ def place(release: Path | None = None, package: Path = PACKAGE) -> list[str]:
         if not source.is_file():
             raise DevError(f"cargo built no {built}", f"looked in {release}", "Run tools/dev build.")
         link, wanted = package / name, os.path.relpath(source, package)
-        if link.is_symlink() and os.readlink(link) == wanted:
+        if link.is_symlink() and str(link.readlink()) == wanted:
             continue
         link.unlink(missing_ok=True)
         link.symlink_to(wanted)

@@ -1,13 +1,20 @@
 """The commands of tools/dev."""
 
 import argparse
-import sys
+import subprocess
 import time
+from collections.abc import Callable
 
-from . import build, envs, system
+from . import bench, build, envs, lint, system, tests
 from .console import Console, seconds_text
 from .errors import DevError
 from .paths import VENV, VENV_JAX
+
+# What the design promises and a later issue brings.
+LATER = {
+    "wheel": "the wheel comes with the packaging issue",
+    "demo": "the demo comes with the torch device and the first model",
+}
 
 
 def setup(console: Console, args: argparse.Namespace) -> int:
@@ -17,37 +24,103 @@ def setup(console: Console, args: argparse.Namespace) -> int:
     return 0
 
 
-def prepare(console: Console, *, jax: bool) -> None:
+def prepare(console: Console, *, jax: bool = False) -> None:
     with console.stage("check the tools") as stage:
         system.check_tools(stage)
     with console.stage("Debian packages") as stage:
         system.install_packages(console, stage)
-    with console.stage(".venv") as stage:
+    with console.stage(VENV.name) as stage:
         if not VENV.exists():
-            stage.note("torch and the plugins are about 6 GB")
+            stage.note("torch and the plugins take about 6 GB")
         envs.ensure_dev(console, stage)
     if jax:
         with console.stage(VENV_JAX.name) as stage:
             envs.ensure_jax(console, stage)
 
 
+def run_build(console: Console, _args: argparse.Namespace) -> int:
+    build.build(console)
+    return 0
+
+
+def run_test(console: Console, args: argparse.Namespace) -> int:
+    prepare(console)
+    return tests.run(console, fast=args.fast, only=args.only)
+
+
+def run_lint(console: Console, args: argparse.Namespace) -> int:
+    prepare(console)
+    lint.lint(console, fix=args.fix)
+    return 0
+
+
+def run_bench(console: Console, args: argparse.Namespace) -> int:
+    prepare(console)
+    return bench.run(console, rounds=args.rounds)
+
+
+def run_lock(console: Console, args: argparse.Namespace) -> int:
+    envs.write_locks(console, upgrade=args.upgrade)
+    return 0
+
+
+def run_doctor(console: Console, args: argparse.Namespace) -> int:
+    with console.stage("check the tools") as stage:
+        system.check_tools(stage)
+    missing = system.missing_packages()
+    if missing:
+        raise DevError(f"Debian packages are missing: {' '.join(missing)}", advice="Run tools/dev setup.")
+    if not envs.python_of(VENV).exists():
+        raise DevError("there is no .venv", advice="Run tools/dev setup.")
+    return subprocess.run([envs.python_of(VENV), "-m", "torch_tpu", "doctor"], check=False).returncode
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="tools/dev", description="Sets up, builds, tests and checks the project.")
+    top.add_argument("-v", "--verbose", action="store_true", help="show all that the commands print")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[Console, argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        return made
+
+    made = command("setup", setup, "make .venv and build, installing what is missing")
+    made.add_argument("--jax", action="store_true", help="make .venv-jax too, for the JAX tests")
+    made.add_argument("--no-build", action="store_true", help="only the environments")
+    command("build", run_build, "build the Rust crates into python/torch_tpu")
+    made = command("test", run_test, "all that CI runs")
+    size = made.add_mutually_exclusive_group()
+    size.add_argument("--fast", action="store_true", help="without JAX, the second CPU plugin and the sanitizer")
+    size.add_argument("--full", action="store_true", help="everything (the default)")
+    size.add_argument("--only", action="append", default=[], metavar="NAME", help="build, then the stages so named")
+    made = command("lint", run_lint, "formatters, linters and house rules")
+    made.add_argument("--fix", action="store_true", help="format and mend what can be mended")
+    command("doctor", run_doctor, "check the machine and the installation")
+    made = command("bench", run_bench, "measure what our layers cost")
+    made.add_argument("--rounds", type=int, default=11, help="runs of each kind (default: %(default)s)")
+    made = command("lock", run_lock, "make requirements/*.lock from *.in")
+    made.add_argument("--upgrade", action="store_true", help="take the newest versions that *.in allows")
+    return top
+
+
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="tools/dev")
-    sub = parser.add_subparsers(dest="command", required=True)
-    p = sub.add_parser("setup")
-    p.add_argument("--jax", action="store_true")
-    p.add_argument("--no-build", action="store_true")
-    p.set_defaults(run=setup)
-    args = parser.parse_args(argv)
-    console = Console()
+    console = Console(verbose="-v" in argv or "--verbose" in argv)
+    words = [word for word in argv if not word.startswith("-")]
+    if words and words[0] in LATER:
+        console.say(f"tools/dev {words[0]} is not there yet: {LATER[words[0]]}. `tools/dev --help` lists what is.")
+        return 2
+    args = parser().parse_args(argv)
     start = time.monotonic()
     try:
-        return args.run(console, args)
+        code = args.run(console, args)
     except DevError as error:
         console.say(error.report())
-        return 1
+        code = 1
     except KeyboardInterrupt:
         console.say("interrupted")
-        return 130
-    finally:
-        console.say(f"{args.command}: {seconds_text(time.monotonic() - start)}")
+        code = 130
+    if args.command != "test":
+        verdict = "done" if code == 0 else "failed"
+        console.say(f"tools/dev {args.command}: {verdict} in {seconds_text(time.monotonic() - start)}")
+    return code

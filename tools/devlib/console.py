@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,6 +95,7 @@ class Console:
             f"{name}: `{' '.join(words)}` {ended}",
             tail(output) or "(it printed nothing)",
             (advice + "\n" if advice else "") + f"The whole log is in {shown(log)}",
+            output,
         )
 
     def _stream(
@@ -117,9 +118,7 @@ class Console:
         lines: list[str] = []
         done = threading.Event()
         timed_out = threading.Event()
-        watcher = threading.Thread(
-            target=self._watch, args=(process, lines, done, timed_out, timeout), daemon=True
-        )
+        watcher = threading.Thread(target=self._watch, args=(process, lines, done, timed_out, timeout), daemon=True)
         watcher.start()
         try:
             with log.open("w") as sink:
@@ -178,10 +177,8 @@ class Console:
 
 def end_group(process: subprocess.Popen[str]) -> None:
     """Ends a command together with the processes it started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def ended_text(code: int) -> str:

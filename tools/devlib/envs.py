@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,7 +100,7 @@ def write_locks(console: Console, *, upgrade: bool) -> None:
     uv = VENV / "bin" / "uv"
     if not uv.exists():
         raise DevError("tools/dev lock needs .venv", advice="Run tools/dev setup first.")
-    flags = "--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links".split()
+    flags = ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
     for source in sorted(REQUIREMENTS.glob("*.in")):
         overrides = source.with_suffix(".overrides")
         extra = ["--override", overrides] if overrides.exists() else []
@@ -114,18 +113,3 @@ def write_locks(console: Console, *, upgrade: bool) -> None:
 def path_with_venv() -> dict[str, str]:
     """An environment in which the tools of .venv (cargo-nextest, ruff) come first."""
     return {"PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}", "VIRTUAL_ENV": str(VENV)}
-
-
-def versions(venv: Path, names: Sequence[str]) -> dict[str, str | None]:
-    """Installed versions in an environment, asked of its own interpreter."""
-    code = (
-        "import importlib.metadata as m, json, sys\n"
-        "def v(n):\n"
-        "  try: return m.version(n)\n"
-        "  except m.PackageNotFoundError: return None\n"
-        "print(json.dumps({n: v(n) for n in sys.argv[1:]}))"
-    )
-    import json
-
-    answer = subprocess.run([python_of(venv), "-c", code, *names], capture_output=True, text=True, check=True)
-    return json.loads(answer.stdout)

@@ -4,11 +4,13 @@
 class DevError(Exception):
     """Something failed: what, why, and what to do about it."""
 
-    def __init__(self, what: str, why: str = "", advice: str = "") -> None:
+    def __init__(self, what: str, why: str = "", advice: str = "", output: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.why = why
         self.advice = advice
+        # All that the failed command printed.
+        self.output = output
 
     def report(self) -> str:
         lines = [f"failed: {self.what}"]

@@ -31,7 +31,7 @@ def check_tools(stage: Stage) -> None:
     cargo = shutil.which("cargo")
     if cargo is None:
         home = Path.home() / ".cargo" / "bin"
-        advice = "Install Rust (https://rustup.rs), then open a new shell."
+        advice = "Install Rust with rustup, then open a new shell."
         if (home / "cargo").exists():
             advice = f'It is in {home}, which is not on PATH: export PATH="{home}:$PATH"'
         raise DevError("cargo is not on PATH", advice=advice)

@@ -118,7 +118,9 @@ def child_problem(code: int, stderr: str) -> Problem:
 def render(report: Mapping[str, Any]) -> list[str]:
     """The findings as lines for a reader."""
     rows = [("torch_tpu", report["version"]), ("python", report["python"])]
-    rows += [(name, version or "not installed") for name, version in report["versions"].items() if name != "torch-tpu-rs"]
+    rows += [
+        (name, version or "not installed") for name, version in report["versions"].items() if name != "torch-tpu-rs"
+    ]
     lines = ["versions", *table(rows)]
     if report["environment"]:
         lines += ["environment", *table(list(report["environment"].items()))]

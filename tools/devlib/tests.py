@@ -1,0 +1,217 @@
+"""`tools/dev test`: all that CI runs, stage by stage."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import build, counts, envs, lint
+from .console import Console
+from .counts import Counts
+from .errors import DevError
+from .paths import PACKAGE, ROOT, VENV, VENV_JAX
+
+SHIM = PACKAGE / "libpjrt_cpu_shim.so"
+# Where a plugin's wheel puts its library.
+FIRST_PLUGIN = "fastatomstruct_xla_cpu/libpjrt_cpu.so"
+SECOND_PLUGIN = "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"
+CONFORMANCE_AT_LEAST = 57
+JAX_SCRIPT = ROOT / "pjrt_cpu_shim" / "tests" / "jax_on_shim.py"
+HOST = "x86_64-unknown-linux-gnu"
+SANITIZED = ("pjrt", "stablehlo")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage of the test run."""
+
+    name: str
+    run: Callable[[Console], Counts]
+    fast: bool = True
+
+
+def plugin(relative: str) -> Path:
+    path = envs.site_packages(VENV) / relative
+    if not path.is_file():
+        raise DevError(f"no CPU plugin at {path}", advice="rm -r .venv && tools/dev setup")
+    return path
+
+
+def run_counted(
+    console: Console,
+    name: str,
+    command: Sequence[str | Path],
+    read: Callable[[str], Counts],
+    env: Mapping[str, str] | None = None,
+) -> Counts:
+    """Runs tests; a failed run raises with the numbers attached, and one without tests is a failure too."""
+    try:
+        found = read(console.run(name, command, env={**envs.path_with_venv(), **(env or {})}))
+    except DevError as error:
+        found = read(error.output)
+        raise TestsFailed(error, Counts(found.passed, max(1, found.failed))) from None
+    if found.passed == 0:
+        raise DevError(f"{name} ran no test", advice="Did a test file move? See tools/devlib/tests.py.")
+    return found
+
+
+class TestsFailed(DevError):
+    """Tests ran and some failed."""
+
+    def __init__(self, error: DevError, found: Counts) -> None:
+        super().__init__(error.what, error.why, error.advice, error.output)
+        self.counts = found
+
+
+def rust(console: Console) -> Counts:
+    command = ["cargo", "nextest", "run", "--release", "--workspace", "--locked", "--no-fail-fast"]
+    return run_counted(console, "cargo nextest", command, counts.nextest)
+
+
+def doctests(console: Console) -> Counts:
+    command = ["cargo", "test", "--doc", "--release", "--workspace", "--locked", "--no-fail-fast"]
+    return run_counted(console, "doctests", command, counts.cargo_test)
+
+
+def second_plugin(console: Console) -> Counts:
+    command = [
+        "cargo",
+        "nextest",
+        "run",
+        "--release",
+        "--locked",
+        "--no-fail-fast",
+        "-p",
+        "pjrt",
+        "-p",
+        "pjrt_cpu_shim",
+    ]
+    env = {"TORCH_TPU_CPU_PLUGIN": str(plugin(SECOND_PLUGIN))}
+    return run_counted(console, "second CPU plugin", command, counts.nextest, env)
+
+
+def conformance(console: Console, name: str, relative: str) -> Counts:
+    command = [envs.python_of(VENV), "-m", "pypjrt.conform", "-v", SHIM]
+    env = {**envs.path_with_venv(), "TORCH_TPU_CPU_PLUGIN": str(plugin(relative))}
+    try:
+        output = console.run(f"conformance {name}", command, env=env)
+    except DevError as error:
+        # It ends with a code when a check fails: the numbers below say which kind.
+        output = error.output
+        if counts.conformance(output) is None:
+            raise
+    found = counts.conformance(output)
+    if found is None or found.failed or found.unsupported or found.passed < CONFORMANCE_AT_LEAST:
+        bad = [line for line in output.splitlines() if line.strip().startswith(("FAIL", "unsupported"))]
+        raise DevError(
+            f"pypjrt.conform on the simulator over {relative}: {found}; "
+            f"wanted 0 failed, 0 unsupported, at least {CONFORMANCE_AT_LEAST} passed",
+            "\n".join(bad) or output[-2000:],
+            f"TORCH_TPU_CPU_PLUGIN={plugin(relative)} \\\n  .venv/bin/python -m pypjrt.conform -v {SHIM}",
+        )
+    return Counts(found.passed)
+
+
+def conformance_first(console: Console) -> Counts:
+    return conformance(console, "first plugin", FIRST_PLUGIN)
+
+
+def conformance_second(console: Console) -> Counts:
+    return conformance(console, "second plugin", SECOND_PLUGIN)
+
+
+def jax(console: Console) -> Counts:
+    with console.stage(VENV_JAX.name) as stage:
+        envs.ensure_jax(console, stage)
+    env = {
+        "PJRT_NAMES_AND_LIBRARY_PATHS": f"tpu_sim:{SHIM}",
+        "JAX_PLATFORMS": "tpu_sim,cpu",
+        "TORCH_TPU_SIM_TOPOLOGY": "v6e:2x2",
+        "TORCH_TPU_CPU_PLUGIN": str(plugin(FIRST_PLUGIN)),
+    }
+    return run_counted(console, "JAX on the simulator", [envs.python_of(VENV_JAX), JAX_SCRIPT], counts.plain, env)
+
+
+def python(console: Console) -> Counts:
+    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests"]
+    return run_counted(console, "pytest", command, counts.pytest)
+
+
+def sanitize(console: Console) -> Counts:
+    """AddressSanitizer and LeakSanitizer over our Rust code, with the CPU plugin underneath."""
+    command = [
+        "cargo",
+        "test",
+        "--target",
+        HOST,
+        "--target-dir",
+        ROOT / "target" / "asan",
+        "--locked",
+        "--no-fail-fast",
+    ]
+    for crate in SANITIZED:
+        command += ["-p", crate]
+    env = {
+        # The stable compiler has the sanitizer, but hides the option.
+        "RUSTC_BOOTSTRAP": "1",
+        "RUSTFLAGS": "-Zsanitizer=address -Cforce-frame-pointers=yes",
+        "LSAN_OPTIONS": f"suppressions={ROOT / 'tools' / 'lsan-suppressions.txt'}:print_suppressions=0",
+    }
+    return run_counted(console, "AddressSanitizer", command, counts.cargo_test, env)
+
+
+STEPS = [
+    Step("cargo nextest", rust),
+    Step("doctests", doctests),
+    Step("pytest", python),
+    Step("conformance", conformance_first),
+    Step("conformance, second plugin", conformance_second, fast=False),
+    Step("integration tests, second plugin", second_plugin, fast=False),
+    Step("JAX on the simulator", jax, fast=False),
+    Step("AddressSanitizer", sanitize, fast=False),
+]
+
+
+def selected(*, fast: bool, only: Sequence[str]) -> list[Step]:
+    if only:
+        unknown = [name for name in only if not any(name in step.name for step in STEPS)]
+        if unknown:
+            raise DevError(
+                f"no stage is called {', '.join(unknown)}", advice="Stages: " + ", ".join(s.name for s in STEPS)
+            )
+        return [step for step in STEPS if any(name in step.name for name in only)]
+    return [step for step in STEPS if step.fast or not fast]
+
+
+def run(console: Console, *, fast: bool, only: Sequence[str]) -> int:
+    """Lint, build and every selected stage; a failed one does not keep the later ones from running."""
+    steps = selected(fast=fast, only=only)
+    total = Counts()
+    failures: list[DevError] = []
+    if not only:
+        try:
+            lint.lint(console)
+        except DevError as error:
+            failures.append(error)
+            total += Counts(failed=1)
+            console.say(error.report())
+    build.build(console)
+    for step in steps:
+        try:
+            with console.stage(step.name) as stage:
+                found = step.run(console)
+                stage.note(str(found))
+            total += found
+        except TestsFailed as error:
+            failures.append(error)
+            total += error.counts
+            console.say(error.report())
+        except DevError as error:
+            failures.append(error)
+            total += Counts(failed=1)
+            console.say(error.report())
+    console.say(console.summary())
+    if failures:
+        console.say("\nfailed:\n" + "\n".join(f"  {error.what}" for error in failures))
+    # The closing line that CI reads.
+    console.say(f"\n{total}")
+    return 1 if failures else 0
