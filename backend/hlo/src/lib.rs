@@ -5,6 +5,7 @@ pub mod cost;
 mod index;
 mod loops;
 pub mod module;
+pub mod report;
 mod shape;
 mod signature;
 

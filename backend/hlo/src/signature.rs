@@ -104,7 +104,7 @@ pub fn signature(module: &HloModuleProto) -> Signature {
         shapes.iter().for_each(|s| leaves(s, &mut out));
         out.into_iter().map(ArrayShape::of).collect::<Vec<_>>()
     };
-    let result = program.result.as_ref().map_or(&[][..], std::slice::from_ref);
+    let result = program.result.as_slice();
     let aliases = module.input_output_alias.iter().flat_map(|a| &a.entries);
     let donors = module.buffer_donor.iter().flat_map(|d| &d.entries);
     let parameter = |number, path: &[i64]| position(&program.parameters, number, path);

@@ -5,17 +5,25 @@ use pjrt_ffi::protos::xla::HloInstructionProto;
 use crate::index::{Computation, Index, MAX_DEPTH};
 use crate::shape::{bytes, bytes_of};
 
+/// Opcodes that only name values, or whose cost is that of the computations they call.
+pub(crate) fn moves_nothing(opcode: &str) -> bool {
+    matches!(
+        opcode,
+        "parameter" | "constant" | "tuple" | "get-tuple-element" | "bitcast" | "after-all"
+        | "add-dependency" | "opt-barrier" | "domain" | "partition-id" | "replica-id"
+        | "while" | "conditional" | "call" | "async-start" | "async-update"
+    )
+        // Only the start moves data.
+        || opcode.ends_with("-done")
+}
+
 /// Operand and result bytes, less what is only pointed at, sliced or updated in place.
 pub(crate) fn of(index: &Index<'_>, computation: &Computation<'_>, instruction: &HloInstructionProto) -> f64 {
     let out = bytes_of(instruction.shape.as_ref());
     let operand = |n| bytes_of(computation.operand(instruction, n).and_then(|o| o.shape.as_ref()));
     let rest = |from: usize| (from..instruction.operand_ids.len()).map(operand).sum::<f64>();
     match instruction.opcode.as_str() {
-        "parameter" | "constant" | "tuple" | "get-tuple-element" | "bitcast" | "after-all"
-        | "add-dependency" | "opt-barrier" | "domain" | "partition-id" | "replica-id" | "while"
-        | "conditional" | "call" | "async-start" | "async-update" => 0.0,
-        // Only the start moves data.
-        op if op.ends_with("-done") => 0.0,
+        op if moves_nothing(op) => 0.0,
         // Its result also names the source, which is not a second copy.
         "copy-start" => 2.0 * operand(0),
         "slice" => 2.0 * out,

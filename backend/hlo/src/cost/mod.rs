@@ -7,6 +7,8 @@ mod bytes;
 mod convolution;
 mod flops;
 
+pub(crate) use bytes::moves_nothing;
+
 use std::collections::{BTreeMap, HashMap};
 
 use pjrt_ffi::protos::xla::{HloInstructionProto, HloModuleProto};
