@@ -121,6 +121,23 @@ impl<'a> HostArray<'a> {
     }
 }
 
+/// Makes bytes of narrow integers the values that they stand for: plugins leave the unused bits of each byte as they
+/// like, so signed ones are sign-extended and unsigned ones cut.
+pub(crate) fn normalize_narrow(element: ElementType, bytes: &mut [u8]) {
+    let shift = 8 - element.bits().min(8);
+    match element {
+        ElementType::S4 | ElementType::S2 => {
+            bytes
+                .iter_mut()
+                .for_each(|b| *b = (((*b << shift) as i8) >> shift) as u8);
+        }
+        ElementType::U4 | ElementType::U2 | ElementType::F4E2M1FN => {
+            bytes.iter_mut().for_each(|b| *b = (*b << shift) >> shift);
+        }
+        _ => {}
+    }
+}
+
 /// Byte strides of a dense row-major array.
 pub fn dense_strides(shape: &Shape) -> Vec<i64> {
     let mut at = shape.element.host_bytes() as i64;

@@ -1,4 +1,5 @@
 //! Named values: create options, attributes and cost properties.
+#![allow(non_upper_case_globals)] // the names of the C header
 
 use std::ffi::c_char;
 

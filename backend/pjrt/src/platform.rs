@@ -108,6 +108,8 @@ pub const AOT_ENVIRONMENT: &[(&str, &str)] = &[
     ("TPU_ACCELERATOR_TYPE", "v6e-1"),
     ("TPU_WORKER_ID", "0"),
     ("TPU_WORKER_HOSTNAMES", "localhost"),
+    // libtpu keeps one process a machine from the chips by a lock file; compilers use none and may be many.
+    ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
 ];
 
 /// Refuses to load libtpu where it would hang: no TPU and not told to skip the metadata server.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
-use pjrt::{Client, ElementType, HostArray, Placement, Shape, dense_strides, scatter_strided};
+use pjrt::{ElementType, HostArray, Placement, Shape, dense_strides, scatter_strided};
 use proptest::prelude::*;
 
 /// Bytes that are valid values of the type: narrow types use only their low bits, booleans 0 and 1.
@@ -20,7 +20,7 @@ fn pattern(element: ElementType, count: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..count * element.host_bytes())
         .map(|i| (i as u8).wrapping_mul(37) & mask)
         .collect();
-    // Signed narrow integers come back sign-extended, so they are sent so.
+    // A signed narrow integer is a sign-extended byte on the host.
     if matches!(element, ElementType::S4 | ElementType::S2) {
         let sign = 1 << (element.bits() - 1);
         bytes

@@ -217,3 +217,38 @@ args!(
         peak_unpadded_heap_bytes: i64,
     }
 );
+
+args!(
+    /// `PJRT_ExecuteOptions` as of 0.114. Plugins refuse the shorter struct of the 0.54 header.
+    PJRT_ExecuteOptions_V114 {
+        send_callbacks: *mut c_void,
+        recv_callbacks: *mut c_void,
+        num_send_ops: usize,
+        num_recv_ops: usize,
+        launch_id: i32,
+        non_donatable_input_indices: *const i64,
+        num_non_donatable_input_indices: usize,
+        context: *mut c_void,
+        call_location: *const c_char,
+        num_tasks: usize,
+        task_ids: *mut i32,
+        incarnation_ids: *mut i64,
+        multi_slice_config: *mut c_void,
+        use_major_to_minor_data_layout_for_callbacks: bool,
+        hlo_output_callbacks: *mut c_void,
+        num_hlo_output_callbacks: usize,
+    }
+);
+
+args!(
+    /// `DeserializeAndLoad` as of 0.114.
+    PJRT_Executable_DeserializeAndLoad_Args_V114 {
+        client: *mut PJRT_Client,
+        serialized_executable: *const c_char,
+        serialized_executable_size: usize,
+        loaded_executable: *mut PJRT_LoadedExecutable,
+        overridden_serialized_compile_options: *const c_char,
+        overridden_serialized_compile_options_size: usize,
+        load_options: *mut c_void,
+    }
+);

@@ -6,12 +6,14 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use dtype::ElementType;
 use pjrt_ffi::*;
 
 use super::client::{ClientInner, own_device, own_memory};
 use super::event::{Done, PluginEvent};
 use super::{pjrt_call, pjrt_destroy};
 use crate::buffer::HostRead;
+use crate::host::normalize_narrow;
 use crate::named_value::slice;
 use crate::{Buffer, Device, Error, Event, ExternalReference, Memory, Result, Shape};
 
@@ -187,10 +189,11 @@ impl Buffer for PluginBuffer {
         if self.read_directly(dst)? {
             return Ok(());
         }
-        match self.to_host(dst.as_mut_ptr(), dst.len())? {
-            Some(event) => event.wait(),
-            None => Ok(()),
+        if let Some(event) = self.to_host(dst.as_mut_ptr(), dst.len())? {
+            event.wait()?;
         }
+        normalize_narrow(self.shape.element, dst);
+        Ok(())
     }
 
     fn read(&self) -> Result<Box<dyn HostRead>> {
@@ -201,7 +204,11 @@ impl Buffer for PluginBuffer {
         } else {
             self.to_host(bytes.as_mut_ptr(), bytes.len())?
         };
-        Ok(Box::new(PendingRead { event, bytes }))
+        Ok(Box::new(PendingRead {
+            event,
+            bytes,
+            element: self.shape.element,
+        }))
     }
 
     fn copy_to_device(&self, device: &dyn Device) -> Result<Arc<dyn Buffer>> {
@@ -275,6 +282,7 @@ impl Drop for PluginBuffer {
 struct PendingRead {
     event: Option<PluginEvent>,
     bytes: Vec<u8>,
+    element: ElementType,
 }
 
 impl HostRead for PendingRead {
@@ -286,6 +294,7 @@ impl HostRead for PendingRead {
         if let Some(event) = self.event.take() {
             event.wait()?;
         }
+        normalize_narrow(self.element, &mut self.bytes);
         Ok(std::mem::take(&mut self.bytes))
     }
 }

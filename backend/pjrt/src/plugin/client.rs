@@ -291,11 +291,15 @@ impl Client for PluginClient {
 
     fn load(&self, serialized: &[u8]) -> Result<Arc<dyn Executable>> {
         self.inner.check_open("PJRT_Executable_DeserializeAndLoad")?;
-        let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
+        let mut args = PJRT_Executable_DeserializeAndLoad_Args_V114::new();
         args.client = self.inner.raw.as_ptr();
         args.serialized_executable = serialized.as_ptr().cast();
         args.serialized_executable_size = serialized.len();
-        pjrt_call!(self.inner.plugin, PJRT_Executable_DeserializeAndLoad, &mut args)?;
+        pjrt_call!(
+            self.inner.plugin,
+            PJRT_Executable_DeserializeAndLoad,
+            (&raw mut args).cast()
+        )?;
         Ok(Arc::new(PluginExecutable::loaded(
             &self.inner,
             args.loaded_executable,

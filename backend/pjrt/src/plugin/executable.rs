@@ -1,6 +1,7 @@
 //! Executables of a plugin, loaded or not.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dtype::ElementType;
@@ -36,6 +37,18 @@ struct Loaded {
     client: Arc<ClientInner>,
     raw: NonNull<PJRT_LoadedExecutable>,
     devices: usize,
+    /// Kept here too: the CPU plugins go on running a program after its deletion.
+    deleted: AtomicBool,
+}
+
+/// What the optimized program tells.
+#[derive(Debug)]
+struct Known {
+    /// `None` where the plugin does not give the program.
+    parameters: Option<Vec<Shape>>,
+    results: Vec<Shape>,
+    /// The same, for handing out.
+    shared_results: Vec<Arc<Shape>>,
 }
 
 /// A compiled program of a plugin.
@@ -47,10 +60,10 @@ pub(crate) struct PluginExecutable {
     name: String,
     replicas: usize,
     partitions: usize,
-    results: Vec<Arc<Shape>>,
-    plain_results: OnceLock<Vec<Shape>>,
-    /// Parameters of the optimized program, read at the first use: the C API does not tell them.
-    parameters: OnceLock<Option<Vec<Shape>>>,
+    /// As the C API tells: bounds where dynamic, without saying so.
+    bounds: Vec<Shape>,
+    /// From the optimized program at the first use: the C API tells neither parameters nor what is dynamic.
+    known: OnceLock<Known>,
 }
 
 // SAFETY: PJRT executables may be used from any thread.
@@ -70,9 +83,8 @@ impl PluginExecutable {
             name: String::new(),
             replicas: 1,
             partitions: 1,
-            results: Vec::new(),
-            plain_results: OnceLock::new(),
-            parameters: OnceLock::new(),
+            bounds: Vec::new(),
+            known: OnceLock::new(),
         };
         this.read()?;
         Ok(this)
@@ -103,6 +115,7 @@ impl PluginExecutable {
             client: client.clone(),
             raw,
             devices: list.num_addressable_devices,
+            deleted: AtomicBool::new(false),
         });
         Ok(this)
     }
@@ -137,10 +150,10 @@ impl PluginExecutable {
                     || Error::argument(call, format!("a result has the unknown element type {code}"));
                 let (these, rest) = flat.split_at(rank);
                 flat = rest;
-                self.results.push(Arc::new(Shape::new(
+                self.bounds.push(Shape::new(
                     ElementType::from_pjrt(code).ok_or_else(unknown)?,
                     these,
-                )));
+                ));
             }
         }
         (self.replicas, self.partitions) = (replicas.num_replicas, partitions.num_partitions);
@@ -155,21 +168,35 @@ impl PluginExecutable {
         })
     }
 
-    /// Parameters, from the optimized program. `None`, with a log line, where the plugin does not give it.
-    fn known_parameters(&self) -> Option<&[Shape]> {
-        let read = || -> Result<Vec<Shape>> {
+    fn known(&self) -> &Known {
+        let read = || -> Result<(Vec<Shape>, Vec<Shape>)> {
             let program = self.optimized_program()?;
-            let bad = |what: String| Error::Program { call: "PJRT_Executable_OptimizedProgram", what };
-            let module = hlo::module::parse(&program.code, &program.format).map_err(|e| bad(e.to_string()))?;
-            let shapes = hlo::signature(&module).parameters.iter().map(shape_of).collect::<Option<_>>();
-            shapes.ok_or_else(|| bad("a parameter has an unknown element type".into()))
+            let bad = |what: String| Error::Program {
+                call: "PJRT_Executable_OptimizedProgram",
+                what,
+            };
+            let module =
+                hlo::module::parse(&program.code, &program.format).map_err(|e| bad(e.to_string()))?;
+            let signature = hlo::signature(&module);
+            let shapes = |list: &[hlo::ArrayShape]| list.iter().map(shape_of).collect::<Option<Vec<_>>>();
+            let both = shapes(&signature.parameters).zip(shapes(&signature.results));
+            both.ok_or_else(|| bad("a parameter or result has an unknown element type".into()))
         };
-        let cached = self.parameters.get_or_init(|| {
-            read()
-                .inspect_err(|error| tracing::debug!(%error, "arguments are checked by the plugin alone"))
-                .ok()
-        });
-        cached.as_deref()
+        self.known.get_or_init(|| {
+            let read = read()
+                .inspect_err(|error| tracing::debug!(%error, "arguments are checked by the plugin alone"));
+            let (parameters, results) = read.ok().unzip();
+            // The plugin's own list decides how many results there are.
+            let results = results
+                .filter(|r| r.len() == self.bounds.len())
+                .unwrap_or_else(|| self.bounds.clone());
+            let shared_results = results.iter().cloned().map(Arc::new).collect();
+            Known {
+                parameters,
+                results,
+                shared_results,
+            }
+        })
     }
 
     #[cold]
@@ -190,9 +217,6 @@ impl PluginExecutable {
                 let what = format!("argument {index} ({}) of {}", argument.shape(), self.name);
                 return Error::BufferDeleted { call: EXECUTE, what };
             }
-        }
-        if self.is_deleted().unwrap_or(false) {
-            return Error::argument(EXECUTE, format!("the program {} was deleted", self.name));
         }
         error
     }
@@ -217,7 +241,7 @@ impl PluginExecutable {
             return Err(Error::argument(EXECUTE, what));
         }
         let count = arguments.first().map_or(0, |row| row.len());
-        let want = self.known_parameters().map(<[Shape]>::len).unwrap_or(count);
+        let want = self.known().parameters.as_ref().map_or(count, Vec::len);
         if let Some((device, row)) = arguments.iter().enumerate().find(|(_, row)| row.len() != want) {
             let what = format!(
                 "{} arguments on device {device}, {} takes {want}",
@@ -280,21 +304,25 @@ impl Executable for PluginExecutable {
     }
 
     fn parameters(&self) -> Result<Option<&[Shape]>> {
-        Ok(self.known_parameters())
+        Ok(self.known().parameters.as_deref())
     }
 
     fn results(&self) -> Result<&[Shape]> {
-        Ok(self
-            .plain_results
-            .get_or_init(|| self.results.iter().map(|s| (**s).clone()).collect()))
+        Ok(&self.known().results)
     }
 
     fn execute(&self, arguments: &[&[&dyn Buffer]], options: &ExecuteOptions) -> Result<Execution> {
         let loaded = self.loaded_part(EXECUTE)?;
         let client = &loaded.client;
         client.check_open(EXECUTE)?;
+        if loaded.deleted.load(Ordering::Relaxed) {
+            return Err(Error::argument(
+                EXECUTE,
+                format!("the program {} was deleted", self.name),
+            ));
+        }
         let count = self.check_rows(loaded, arguments, options)?;
-        let known = self.known_parameters();
+        let known = self.known();
 
         let mut handles: SmallVec<[*mut PJRT_Buffer; 16]> = SmallVec::with_capacity(count * arguments.len());
         for (device, row) in arguments.iter().enumerate() {
@@ -307,7 +335,7 @@ impl Executable for PluginExecutable {
                     let what = format!("argument {index} ({}) belongs to another client", given.shape());
                     return Err(Error::argument(EXECUTE, what));
                 };
-                if let Some(want) = known.map(|k| &k[index])
+                if let Some(want) = known.parameters.as_ref().map(|k| &k[index])
                     && !want.accepts(buffer.shape())
                 {
                     return Err(self.wrong_argument(device, index, given, want));
@@ -316,7 +344,7 @@ impl Executable for PluginExecutable {
             }
         }
         let devices = arguments.len();
-        let results = self.results.len();
+        let results = known.shared_results.len();
         let rows: SmallVec<[*const *mut PJRT_Buffer; 4]> =
             (0..devices).map(|d| handles[d * count..].as_ptr()).collect();
         let mut outputs: SmallVec<[*mut PJRT_Buffer; 8]> =
@@ -330,13 +358,13 @@ impl Executable for PluginExecutable {
             completion.resize(devices, std::ptr::null_mut());
         }
 
-        let mut how = PJRT_ExecuteOptions::new();
+        let mut how = PJRT_ExecuteOptions_V114::new();
         how.launch_id = options.launch_id;
         how.non_donatable_input_indices = options.keep.as_ptr();
         how.num_non_donatable_input_indices = options.keep.len();
         let mut args = PJRT_LoadedExecutable_Execute_Args::new();
         args.executable = loaded.raw.as_ptr();
-        args.options = &mut how;
+        args.options = (&raw mut how).cast();
         args.argument_lists = rows.as_ptr();
         args.num_devices = devices;
         args.num_args = count;
@@ -354,7 +382,7 @@ impl Executable for PluginExecutable {
         let done = completion.iter().filter_map(|e| PluginEvent::new(client, *e));
         let completion = done.map(|e| Arc::new(e) as Arc<dyn Event>).collect();
         let owned = outputs.iter().enumerate().map(|(i, &raw)| {
-            let shape = self.results[i % results].clone();
+            let shape = known.shared_results[i % results].clone();
             PluginBuffer::adopt(client, raw, shape, EXECUTE).map(|b| Arc::new(b) as Arc<dyn Buffer>)
         });
         if devices == 1 {
@@ -471,16 +499,20 @@ impl Executable for PluginExecutable {
     }
 
     fn delete(&self) -> Result<()> {
+        let loaded = self.loaded_part("PJRT_LoadedExecutable_Delete")?;
+        if loaded.deleted.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         let mut args = PJRT_LoadedExecutable_Delete_Args::new();
-        args.executable = self.loaded_part("PJRT_LoadedExecutable_Delete")?.raw.as_ptr();
+        args.executable = loaded.raw.as_ptr();
         pjrt_call!(self.plugin, PJRT_LoadedExecutable_Delete, &mut args)
     }
 
     fn is_deleted(&self) -> Result<bool> {
-        let mut args = PJRT_LoadedExecutable_IsDeleted_Args::new();
-        args.executable = self.loaded_part("PJRT_LoadedExecutable_IsDeleted")?.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_LoadedExecutable_IsDeleted, &mut args)?;
-        Ok(args.is_deleted)
+        Ok(self
+            .loaded_part("PJRT_LoadedExecutable_IsDeleted")?
+            .deleted
+            .load(Ordering::Relaxed))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the integration tests share: the simulator, the v6e compiler, and programs that go through both.
-#![allow(dead_code)] // each test binary uses a part
+#![allow(dead_code, unreachable_pub)] // each test binary uses a part
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Once};
 
 use pjrt::aot::{AotClient, WorkerCommand};
 use pjrt::plugin::PluginClient;
@@ -10,10 +10,14 @@ use pjrt::{
     Buffer, Client, CompileOptions, ElementType, Executable, ExecuteOptions, HostArray, Placement, Program,
 };
 
-/// The simulator, built beside the tests.
+/// The simulator, built beside the tests, set to a v6e:2x2 slice.
 pub fn shim() -> PathBuf {
-    let deps = std::env::current_exe().unwrap();
-    let path = deps.parent().unwrap().join("libpjrt_cpu_shim.so");
+    static TOPOLOGY: Once = Once::new();
+    // SAFETY: the shim reads it when it is loaded, which no test does but through here; nothing else writes.
+    TOPOLOGY.call_once(|| unsafe { std::env::set_var("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x2") });
+    let path = std::env::current_exe()
+        .unwrap()
+        .with_file_name("libpjrt_cpu_shim.so");
     assert!(
         path.exists(),
         "{} is missing: cargo builds it with these tests",
@@ -40,12 +44,8 @@ pub fn site_packages() -> PathBuf {
         .join("site-packages")
 }
 
-/// A v6e:2x2 slice on the simulator, one for the test binary.
-pub static SIM: LazyLock<Arc<dyn Client>> = LazyLock::new(|| {
-    // SAFETY: the first thing that touches the environment, before the plugin reads it; tests reach it through here.
-    unsafe { std::env::set_var("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x2") };
-    PluginClient::open(shim(), &[]).unwrap()
-});
+/// The simulated slice, one client for the test binary.
+pub static SIM: LazyLock<Arc<dyn Client>> = LazyLock::new(|| PluginClient::open(shim(), &[]).unwrap());
 
 pub fn worker() -> WorkerCommand {
     WorkerCommand {
