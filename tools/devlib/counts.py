@@ -7,7 +7,7 @@ _NEXTEST = re.compile(r"Summary \[[^\]]*\]\s+(?P<rest>.*)")
 _CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
 _PYTEST = re.compile(r"^=*\s*((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
 _CONFORM = re.compile(r"(\d+) pass\D+(\d+) unsupported\D+(\d+) skip\D+(\d+) FAIL")
-_PLAIN = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+_PROGRAMS = re.compile(r"^(\d+) of (\d+) programs give the same numbers$", re.M)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -54,10 +54,10 @@ def pytest(output: str) -> Counts:
     return Counts(_named(found[-1][1], "passed"), _named(found[-1][1], "failed", "error", "errors"))
 
 
-def plain(output: str) -> Counts:
-    """A closing line "N passed, N failed"."""
-    found = list(_PLAIN.finditer(output))
-    return Counts(int(found[-1][1]), int(found[-1][2])) if found else Counts()
+def programs(output: str) -> Counts:
+    """The closing line of jax_on_shim.py."""
+    found = _PROGRAMS.search(output)
+    return Counts(int(found[1]), int(found[2]) - int(found[1])) if found else Counts()
 
 
 @dataclass(frozen=True)

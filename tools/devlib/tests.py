@@ -122,13 +122,9 @@ def conformance_second(console: Console) -> Counts:
 def jax(console: Console) -> Counts:
     with console.stage(VENV_JAX.name) as stage:
         envs.ensure_jax(console, stage)
-    env = {
-        "PJRT_NAMES_AND_LIBRARY_PATHS": f"tpu_sim:{SHIM}",
-        "JAX_PLATFORMS": "tpu_sim,cpu",
-        "TORCH_TPU_SIM_TOPOLOGY": "v6e:2x2",
-        "TORCH_TPU_CPU_PLUGIN": str(plugin(FIRST_PLUGIN)),
-    }
-    return run_counted(console, "JAX on the simulator", [envs.python_of(VENV_JAX), JAX_SCRIPT], counts.plain, env)
+    env = {"TORCH_TPU_CPU_PLUGIN": str(plugin(FIRST_PLUGIN))}
+    command = [envs.python_of(VENV_JAX), JAX_SCRIPT, SHIM]
+    return run_counted(console, "JAX on the simulator", command, counts.programs, env)
 
 
 def python(console: Console) -> Counts:

@@ -1,0 +1,132 @@
+"""`python -m torch_tpu aot` with the real TPU compiler, and its table."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAM, Cli
+from torch_tpu._cli import aot
+
+FLOPS = 2 * 256 * 512 * 1024 + 2 * 256 * 1024 * 128
+
+
+def test_the_table_has_every_figure(cli: Cli, program: Path) -> None:
+    answer = cli("aot", program)
+    assert answer.returncode == 0, answer.stderr
+    for label in ("flops", "bytes accessed", "estimated cycles", "estimated time", "arithmetic intensity", "roofline"):
+        assert re.search(rf"^  {label} +\d", answer.stdout, re.M), (label, answer.stdout)
+    for kind in ("arguments", "outputs", "temporaries", "code", "peak", "limit"):
+        assert re.search(rf"^  {kind} +\d", answer.stdout, re.M), (kind, answer.stdout)
+    assert re.search(r"^dearest \d+$", answer.stdout, re.M)
+    assert "bound (the chip's ridge is" in answer.stdout
+
+
+def test_the_json_adds_up(cli: Cli, program: Path) -> None:
+    answer = cli("aot", program, "--topology", "v6e:2x2", "--json")
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    cost, chip, memory = report["cost"], report["chip"], report["memory"]
+    assert report["topology"] == "v6e:2x2"
+    assert FLOPS <= cost["flops"] < 1.1 * FLOPS
+    assert cost["bytes_accessed"] > 2 * (256 * 512 + 512 * 1024 + 1024 * 128)
+    assert cost["estimated_seconds"] == pytest.approx(cost["estimated_cycles"] / chip["clock_hz"])
+    assert cost["arithmetic_intensity"] == pytest.approx(cost["flops"] / cost["bytes_accessed"])
+    assert cost["ridge_intensity"] == pytest.approx(chip["peak_flops"] / chip["hbm_bandwidth"])
+    assert cost["bound"] == ("compute" if cost["arithmetic_intensity"] > cost["ridge_intensity"] else "memory")
+    assert memory["argument_bytes"] == 2 * (256 * 512 + 512 * 1024 + 1024 * 128)
+    assert memory["output_bytes"] == 2 * 256 * 128
+    assert memory["peak_hbm_bytes"] < memory["limit_bytes"]
+    totals = [one["total_cycles"] for one in report["top"]]
+    assert totals
+    assert totals == sorted(totals, reverse=True)
+    assert sum(totals) <= cost["estimated_cycles"] * 1.001
+
+
+def test_a_loop_counts_its_trips(cli: Cli) -> None:
+    def loop(trips: int) -> str:
+        return f"""
+        module @loop {{
+          func.func @main(%x: tensor<1024x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {{
+            %zero = stablehlo.constant dense<0> : tensor<i32>
+            %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<1024x1024xf32>
+              cond {{
+                %n = stablehlo.constant dense<{trips}> : tensor<i32>
+                %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %c : tensor<i1>
+              }} do {{
+                %one = stablehlo.constant dense<1> : tensor<i32>
+                %j = stablehlo.add %i, %one : tensor<i32>
+                %p = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0]
+                  : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+                %t = stablehlo.tanh %p : tensor<1024x1024xf32>
+                stablehlo.return %j, %t : tensor<i32>, tensor<1024x1024xf32>
+              }}
+            return %r#1 : tensor<1024x1024xf32>
+          }}
+        }}"""
+
+    def cycles(trips: int) -> tuple[float, set]:
+        answer = cli("aot", "-", "--json", stdin=loop(trips))
+        assert answer.returncode == 0, answer.stderr
+        report = json.loads(answer.stdout)
+        return report["cost"]["estimated_cycles"], {one["trip_count"] for one in report["top"]}
+
+    (few, _), (many, trips) = cycles(20), cycles(200)
+    assert 200 in trips
+    assert 6 < many / few < 11
+
+
+def test_output_is_the_serialized_executable(cli: Cli, program: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small.bin"
+    answer = cli("aot", program, "--json", "--output", out)
+    assert answer.returncode == 0, answer.stderr
+    assert out.stat().st_size == json.loads(answer.stdout)["serialized_bytes"]
+
+
+BAD = {
+    "no such file": (["absent.mlir"], None, 2, "No such file"),
+    "a folder": (["."], None, 2, "directory"),
+    "nothing in it": (["-"], " \n", 2, "empty"),
+    "does not parse": (["-"], "module { func.func @main( }", 1, "-:"),
+    "an op that is none": (["-"], PROGRAM.replace("stablehlo.tanh", "stablehlo.tahn"), 1, "tahn"),
+    "no such topology": (["-", "--topology", "v6e:3x5"], PROGRAM, 1, "v6e:3x5"),
+    "no such chip": (["-", "--topology", "h100:8"], PROGRAM, 1, "h100:8"),
+    "no folder to write to": (["-", "--output", "absent/out.bin"], PROGRAM, 2, "absent"),
+    "no partitions": (["-", "--partitions", "0"], PROGRAM, 2, "at least 1"),
+    "more partitions than chips": (["-", "--partitions", "4"], PROGRAM, 1, "4"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_message(cli: Cli, case: str) -> None:
+    words, stdin, code, part = BAD[case]
+    answer = cli("aot", *words, stdin=stdin or "")
+    assert answer.returncode == code, answer.stderr
+    assert answer.stdout == ""
+    assert "Traceback" not in answer.stderr
+    assert "panicked" not in answer.stderr
+    assert part in answer.stderr, answer.stderr
+
+
+def test_binary_input_is_refused(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "program.bc"
+    file.write_bytes(b"ML\xefR\x0d\xff\xfe")
+    answer = cli("aot", file)
+    assert answer.returncode == 2
+    assert "is not text" in answer.stderr
+
+
+def test_unknown_figures_are_dashes() -> None:
+    report = {
+        "topology": "v6e:1x1",
+        "chip": {"name": "TPU v6 lite"},
+        "cost": {"flops": 1e12, "uncosted_instructions": 3, "new_in_a_later_version": 1},
+        "memory": {"argument_bytes": 1000},
+        "top": [{"name": "fusion.1", "opcode": "fusion", "cycles": 1500}],
+    }
+    text = "\n".join(aot.render(report, "x.mlir", 0.25))
+    assert "compiled in 250 ms" in text
+    assert "flops                 1 TFLOP" in text
+    assert "- (not counting 3 instructions without an estimate)" in text
+    assert "fusion.1 (fusion)" in text
