@@ -4,7 +4,7 @@
 //! not fit is refused and never made. Buffers in host memory, views of memory the caller owns and error buffers
 //! occupy none and have no record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -66,6 +66,39 @@ impl Made {
     }
 }
 
+/// A [`Made`] that records share.
+#[derive(Debug, Clone)]
+pub(crate) enum MadeRef {
+    /// Of an executable's output: interned, so that running it touches no reference count.
+    Interned(&'static Made),
+    /// Of any other buffer.
+    Counted(Arc<Made>),
+}
+
+impl std::ops::Deref for MadeRef {
+    type Target = Made;
+
+    fn deref(&self) -> &Made {
+        match self {
+            Self::Interned(made) => made,
+            Self::Counted(made) => made,
+        }
+    }
+}
+
+/// The one copy of `made` that lives for ever; there are as many as distinct outputs of distinct programs.
+pub(crate) fn intern(made: Made) -> MadeRef {
+    static KNOWN: Mutex<Option<HashSet<&'static Made>>> = Mutex::new(None);
+    let mut known = KNOWN.lock();
+    let known = known.get_or_insert_default();
+    if let Some(made) = known.get(&made) {
+        return MadeRef::Interned(made);
+    }
+    let made: &'static Made = Box::leak(Box::new(made));
+    known.insert(made);
+    MadeRef::Interned(made)
+}
+
 fn bits(element_type: u32) -> u32 {
     const TOKEN: u32 = 23;
     match ElementType::from_pjrt(element_type) {
@@ -93,7 +126,7 @@ impl Drop for Shared {
 struct Held {
     hbm: &'static Hbm,
     bytes: u64,
-    made: Arc<Made>,
+    made: MadeRef,
     shared: Option<Arc<Shared>>,
 }
 
@@ -111,7 +144,7 @@ fn shard(buffer: usize) -> &'static Shard {
 
 /// Records `buffer`, whose bytes were taken before.
 #[inline]
-pub(crate) fn insert(buffer: *const PJRT_Buffer, hbm: &'static Hbm, bytes: u64, made: Arc<Made>) {
+pub(crate) fn insert(buffer: *const PJRT_Buffer, hbm: &'static Hbm, bytes: u64, made: MadeRef) {
     let held = Held { hbm, bytes, made, shared: None };
     let old = shard(buffer as usize).lock().insert(buffer as usize, held);
     if let Some(old) = old {
@@ -194,15 +227,15 @@ pub(crate) fn take(hbm: &'static Hbm, bytes: u64, what: &Made) -> Result<(), Shi
 #[cold]
 pub(crate) fn exhausted(hbm: &'static Hbm, bytes: u64, purpose: &str) -> ShimError {
     const SHOWN: usize = 8;
-    let mut holders: HashMap<Arc<Made>, (u64, u64)> = HashMap::new();
+    let mut holders: HashMap<Made, (u64, u64)> = HashMap::new();
     for shard in &TABLE {
         for held in shard.lock().values().filter(|held| std::ptr::eq(held.hbm, hbm)) {
-            let entry = holders.entry(held.made.clone()).or_default();
+            let entry = holders.entry((*held.made).clone()).or_default();
             entry.0 += held.bytes;
             entry.1 += 1;
         }
     }
-    let mut holders: Vec<(Arc<Made>, (u64, u64))> = holders.into_iter().collect();
+    let mut holders: Vec<(Made, (u64, u64))> = holders.into_iter().collect();
     // By size, then by description, so that the same state gives the same text.
     holders.sort_by(|(a, sizes_a), (b, sizes_b)| sizes_b.cmp(sizes_a).then_with(|| a.cmp(b)));
     let stats = hbm.stats();
@@ -257,7 +290,7 @@ pub(crate) fn make(
     match make() {
         Ok(buffer) => {
             hbm.count(1, bytes);
-            insert(buffer, hbm, bytes, Arc::new(made));
+            insert(buffer, hbm, bytes, MadeRef::Counted(Arc::new(made)));
             Ok(())
         }
         Err(error) => {
@@ -309,7 +342,7 @@ mod tests {
         let hbm = Hbm::obtain(1000);
         let shape = made(Maker::Host, &[25]);
         take(hbm, shape.bytes(), &shape).unwrap();
-        insert(fake(0x1000), hbm, shape.bytes(), Arc::new(shape));
+        insert(fake(0x1000), hbm, shape.bytes(), MadeRef::Counted(Arc::new(shape)));
         share(fake(0x1000), fake(0x2000));
         remove(fake(0x1000));
         assert_eq!(hbm.stats().in_use, 100);
@@ -327,7 +360,7 @@ mod tests {
         ];
         for (at, shape) in shapes {
             take(hbm, shape.bytes(), &shape).unwrap();
-            insert(fake(at), hbm, shape.bytes(), Arc::new(shape));
+            insert(fake(at), hbm, shape.bytes(), MadeRef::Counted(Arc::new(shape)));
         }
         let wanted = made(Maker::Copy, &[2000]);
         let error = take(hbm, wanted.bytes(), &wanted).unwrap_err();

@@ -3,14 +3,16 @@
 //! What a run costs is worked out when an executable appears, so that running one is two table look-ups and a few
 //! counters.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use pjrt_ffi::*;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
-use crate::buffers::{self, Made, Maker};
+use crate::buffers::{self, Made, MadeRef, Maker};
 use crate::client::{self, device_hbm};
 use crate::descriptions::topology_of;
 use crate::entry::entries;
@@ -25,7 +27,7 @@ struct Known {
     /// Counters of the device of each row of arguments.
     hbms: SmallVec<[Option<&'static Hbm>; 4]>,
     /// One for each output; `None` where it lies in host memory.
-    outputs: SmallVec<[Option<(u64, Arc<Made>)>; 4]>,
+    outputs: SmallVec<[Option<(u64, MadeRef)>; 4]>,
     /// Sum over the outputs in HBM.
     output_bytes: u64,
     /// Their number and the largest of them.
@@ -109,7 +111,7 @@ fn study(loaded: *mut PJRT_LoadedExecutable) -> Result<Known, Fail> {
     })
 }
 
-type Outputs = SmallVec<[Option<(u64, Arc<Made>)>; 4]>;
+type Outputs = SmallVec<[Option<(u64, MadeRef)>; 4]>;
 
 fn outputs(executable: *mut PJRT_Executable, name: &Arc<str>) -> Result<Outputs, Fail> {
     let mut types = PJRT_Executable_OutputElementTypes_Args::new();
@@ -141,7 +143,7 @@ fn outputs(executable: *mut PJRT_Executable, name: &Arc<str>) -> Result<Outputs,
             let on_host = kinds_known
                 && output < kinds.num_outputs
                 && bytes(*kinds.memory_kinds.add(output), *kinds.memory_kind_sizes.add(output)) != b"device";
-            found.push((!on_host).then(|| (made.bytes(), Arc::new(made))));
+            found.push((!on_host).then(|| (made.bytes(), buffers::intern(made))));
         }
         Ok(found)
     }
@@ -161,9 +163,43 @@ fn enter(loaded: *mut PJRT_LoadedExecutable) -> Result<(), Fail> {
     }
 }
 
+/// Counts changes of [`LOADED`] that make a cached entry stale.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+
+const CACHED: usize = 16;
+
+/// An executable that this thread ran lately, and the epoch in which its entry was valid.
+type Recent = Option<(usize, u64, Arc<Known>)>;
+
+thread_local! {
+    static RECENT: Cell<[Recent; CACHED]> = const { Cell::new([const { None }; CACHED]) };
+}
+
+/// Calls `run` with what is known of `loaded`; the usual case touches no lock and no reference count.
 #[inline]
-fn known(loaded: *mut PJRT_LoadedExecutable) -> Option<Arc<Known>> {
-    LOADED.read().get(&(loaded as usize)).cloned()
+fn with_known<R>(loaded: *mut PJRT_LoadedExecutable, run: impl FnOnce(&Known) -> R) -> Option<R> {
+    let key = loaded as usize;
+    let place = (key >> 6) % CACHED;
+    // A thread that is going down has no cache any more.
+    let cached = RECENT.try_with(|recent| take(recent, place)).ok().flatten();
+    let epoch = EPOCH.load(Ordering::Acquire);
+    let entry = match cached {
+        Some((cached_key, cached_epoch, known)) if cached_key == key && cached_epoch == epoch => known,
+        _ => LOADED.read().get(&key).cloned()?,
+    };
+    let result = run(&entry);
+    let _ = RECENT.try_with(|recent| put(recent, place, (key, epoch, entry)));
+    Some(result)
+}
+
+fn take(recent: &Cell<[Recent; CACHED]>, place: usize) -> Recent {
+    // SAFETY: the cell is this thread's own and the reference ends before anything else can run.
+    unsafe { (&mut *recent.as_ptr())[place].take() }
+}
+
+fn put(recent: &Cell<[Recent; CACHED]>, place: usize, entry: (usize, u64, Arc<Known>)) {
+    // SAFETY: as in `take`; dropping the old entry frees plain memory and calls nothing.
+    unsafe { (&mut *recent.as_ptr())[place] = Some(entry) };
 }
 
 /// Which arguments this run uses up: the program's donations less those the caller forbids.
@@ -193,15 +229,9 @@ unsafe fn donated<'a>(
 ///
 /// # Safety
 /// `args` is the caller's valid argument struct.
-unsafe fn run(args: *mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Fail> {
+unsafe fn run(known: &Known, args: *mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Fail> {
     // SAFETY: the caller vouches for `args` and what it points at.
     unsafe {
-        let Some(known) = known((*args).executable) else {
-            return Err(ShimError::invalid(
-                "PJRT_LoadedExecutable_Execute: the executable is null or was destroyed",
-            )
-            .into());
-        };
         let rows = (*args).num_devices;
         let chosen = if has_field!(args, PJRT_LoadedExecutable_Execute_Args, execute_device)
             && !(*args).execute_device.is_null()
@@ -218,11 +248,11 @@ unsafe fn run(args: *mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Fail>
                 0
             } else {
                 let arguments = *(*args).argument_lists.add(row);
-                donated(&known, args).map(|index| buffers::freeable(*arguments.add(index), hbm)).sum()
+                donated(known, args).map(|index| buffers::freeable(*arguments.add(index), hbm)).sum()
             };
             if !hbm.take(known.output_bytes, known.temp_bytes, freed) {
                 undo(row);
-                return Err(refuse(&known, hbm, freed).into());
+                return Err(refuse(known, hbm, freed).into());
             }
         }
         if let Err(error) = inner::call(slot::PJRT_LoadedExecutable_Execute, args) {
@@ -233,7 +263,7 @@ unsafe fn run(args: *mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Fail>
             let Some(hbm) = hbm(row) else { continue };
             if !known.donated.is_empty() {
                 let arguments = *(*args).argument_lists.add(row);
-                donated(&known, args).for_each(|index| buffers::remove(*arguments.add(index)));
+                donated(known, args).for_each(|index| buffers::remove(*arguments.add(index)));
             }
             hbm.count(known.counted.0, known.counted.1);
             let made = *(*args).output_lists.add(row);
@@ -321,9 +351,12 @@ entries! {
     }
     "PJRT_LoadedExecutable_Destroy" fn destroy(args: PJRT_LoadedExecutable_Destroy_Args, upto executable) {
         LOADED.write().remove(&((*args).executable as usize));
+        EPOCH.fetch_add(1, Ordering::Release);
         inner::call(slot::PJRT_LoadedExecutable_Destroy, args)
     }
     "PJRT_LoadedExecutable_Execute" fn execute(args: PJRT_LoadedExecutable_Execute_Args, upto device_complete_events) {
-        run(args)
+        with_known((*args).executable, |known| run(known, args)).unwrap_or_else(|| {
+            Err(ShimError::invalid("PJRT_LoadedExecutable_Execute: the executable is null or was destroyed").into())
+        })
     }
 }

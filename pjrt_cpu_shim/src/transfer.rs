@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pjrt_ffi::*;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::buffers::{self, Made, Maker, make, shape_of};
+use crate::buffers::{self, Made, MadeRef, Maker, make, shape_of};
 use crate::client::{destination, device_hbm, memory_hbm};
 use crate::entry::entries;
 use crate::error::Fail;
@@ -17,7 +17,7 @@ use crate::inner::{self, slice};
 #[derive(Debug)]
 struct Pending {
     hbm: &'static Hbm,
-    buffers: Vec<Option<Arc<Made>>>,
+    buffers: Vec<Option<Made>>,
 }
 
 static TRANSFERS: Mutex<FxHashMap<usize, Pending>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
@@ -221,7 +221,7 @@ entries! {
             return Err(error);
         }
         hbm.count(made.len() as u64, made.iter().map(Made::bytes).max().unwrap_or(0));
-        let buffers = made.into_iter().map(|made| Some(Arc::new(made))).collect();
+        let buffers = made.into_iter().map(Some).collect();
         TRANSFERS.lock().insert((*args).transfer_manager as usize, Pending { hbm, buffers });
         Ok(())
     }
@@ -232,7 +232,7 @@ entries! {
         let Some(pending) = transfers.get_mut(&((*args).transfer_manager as usize)) else { return Ok(()) };
         let index = usize::try_from((*args).buffer_index).unwrap_or(usize::MAX);
         if let Some(made) = pending.buffers.get_mut(index).and_then(Option::take) {
-            buffers::insert((*args).buffer_out, pending.hbm, made.bytes(), made);
+            buffers::insert((*args).buffer_out, pending.hbm, made.bytes(), MadeRef::Counted(Arc::new(made)));
         }
         Ok(())
     }

@@ -1,0 +1,99 @@
+//! What happens when the CPU plugin is missing, is no plugin, or is the wrong one: always a typed error.
+
+mod common;
+
+use std::process::Command;
+
+use common::*;
+use pjrt_ffi::*;
+
+/// Both first calls of a client fail with this code and a text that holds all `parts`.
+fn refused(code: u32, parts: &[&str]) {
+    let initialize = call(slot::PJRT_Plugin_Initialize, &mut PJRT_Plugin_Initialize_Args::new()).unwrap_err();
+    let create = Client::create_with(&[]).err().unwrap();
+    assert_eq!(initialize, create);
+    assert_eq!(create.code, code, "{create:?}");
+    for part in parts {
+        assert!(create.message.contains(part), "{part:?} is not in {}", create.message);
+    }
+}
+
+const ADVICE: &str = "pip install fastatomstruct-xla-cpu";
+
+#[test]
+fn a_named_file_that_is_not_there() {
+    in_child("a_named_file_that_is_not_there", &[("TORCH_TPU_CPU_PLUGIN", "/nowhere/plugin.so")], || {
+        refused(NOT_FOUND, &["TORCH_TPU_CPU_PLUGIN=/nowhere/plugin.so: no such file", ADVICE]);
+    });
+}
+
+#[test]
+fn a_file_that_is_no_library() {
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    in_child("a_file_that_is_no_library", &[("TORCH_TPU_CPU_PLUGIN", text)], || {
+        refused(NOT_FOUND, &["Cargo.toml", "cannot be loaded", ADVICE]);
+    });
+}
+
+#[test]
+fn the_simulator_on_top_of_itself() {
+    let own = std::env::current_exe().unwrap();
+    in_child("the_simulator_on_top_of_itself", &[("TORCH_TPU_CPU_PLUGIN", own.to_str().unwrap())], || {
+        refused(INVALID_ARGUMENT, &["the simulator itself", ADVICE]);
+    });
+}
+
+/// Compiles a small library and runs the body on it as the CPU plugin.
+fn on_library(name: &str, source: &str, body: impl FnOnce()) {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, output) = (dir.path().join("fake.rs"), dir.path().join("libfake.so"));
+    std::fs::write(&input, source).unwrap();
+    let compiled = Command::new("rustc")
+        .args(["--edition", "2024", "--crate-type", "cdylib", "-o"])
+        .args([&output, &input])
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+    in_child(name, &[("TORCH_TPU_CPU_PLUGIN", output.to_str().unwrap())], body);
+}
+
+#[test]
+fn a_library_that_is_no_plugin() {
+    on_library("a_library_that_is_no_plugin", "#[unsafe(no_mangle)] pub extern \"C\" fn other() {}", || {
+        refused(INVALID_ARGUMENT, &["exports no GetPjrtApi", ADVICE]);
+    });
+}
+
+#[test]
+fn another_major_version() {
+    let source = "static TABLE: [usize; 200] = { let mut t = [0; 200]; t[0] = 1128; t[2] = 24; t[4] = 1 | 7 << 32; t };
+                  #[unsafe(no_mangle)] pub extern \"C\" fn GetPjrtApi() -> *const usize { TABLE.as_ptr() }";
+    on_library("another_major_version", source, || {
+        refused(FAILED_PRECONDITION, &["PJRT API 1.7", "needs major version 0"]);
+    });
+}
+
+#[test]
+fn malformed_settings() {
+    on_each_plugin("malformed_settings", &[("TORCH_TPU_SIM_HBM_BYTES", "16GB")], || {
+        refused(INVALID_ARGUMENT, &["TORCH_TPU_SIM_HBM_BYTES=\"16GB\"", "number of bytes"]);
+    });
+}
+
+#[test]
+fn a_malformed_topology() {
+    on_each_plugin("a_malformed_topology", &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2y2")], || {
+        refused(INVALID_ARGUMENT, &["TORCH_TPU_SIM_TOPOLOGY", "v6e:2y2", "v6e:2x2"]);
+    });
+}
+
+#[test]
+fn a_null_argument_struct_is_refused() {
+    on_each_plugin("a_null_argument_struct_is_refused", &[], || {
+        // SAFETY: the table is whole; null is what is being tried.
+        let error = unsafe { (*pjrt_cpu_shim::GetPjrtApi()).PJRT_Client_Create.unwrap()(std::ptr::null_mut()) };
+        let error = failure(error).unwrap_err();
+        assert_eq!(error.code, INVALID_ARGUMENT);
+        assert!(error.message.contains("PJRT_Client_Create"), "{error:?}");
+    });
+}
