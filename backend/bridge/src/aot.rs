@@ -12,7 +12,12 @@ use serde::Deserialize;
 
 use crate::locate::{libtpu, package_dir};
 
-create_exception!(torch_tpu._core, AotError, PyException, "The ahead-of-time compiler refused a program.");
+create_exception!(
+    torch_tpu._core,
+    AotError,
+    PyException,
+    "The ahead-of-time compiler refused a program."
+);
 
 /// What may be set for a compile. All of it is optional.
 #[derive(Deserialize, Default)]
@@ -30,14 +35,23 @@ struct Options {
 
 /// The integer that follows `name =` in the module's attributes.
 fn module_attribute(text: &str, name: &str) -> Option<i64> {
-    let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?.trim_start();
+    let rest = text[text.find(name)? + name.len()..]
+        .trim_start()
+        .strip_prefix('=')?
+        .trim_start();
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
 fn compile_options(text: &str, options: &Options) -> PyResult<CompileOptions> {
-    let replicas = options.replicas.or_else(|| module_attribute(text, "mhlo.num_replicas")).unwrap_or(1);
-    let partitions = options.partitions.or_else(|| module_attribute(text, "mhlo.num_partitions")).unwrap_or(1);
+    let replicas = options
+        .replicas
+        .or_else(|| module_attribute(text, "mhlo.num_replicas"))
+        .unwrap_or(1);
+    let partitions = options
+        .partitions
+        .or_else(|| module_attribute(text, "mhlo.num_partitions"))
+        .unwrap_or(1);
     let mut made = CompileOptions::new(replicas, partitions);
     if partitions > 1 {
         made = made.spmd(text.contains("sdy."));
@@ -50,7 +64,11 @@ fn compile_options(text: &str, options: &Options) -> PyResult<CompileOptions> {
                 Some(i) => OptionValue::Int(i),
                 None => OptionValue::Double(n.as_f64().unwrap_or(f64::NAN)),
             },
-            _ => return Err(AotError::new_err(format!("the flag {name} is neither text, number nor true/false"))),
+            _ => {
+                return Err(AotError::new_err(format!(
+                    "the flag {name} is neither text, number nor true/false"
+                )));
+            }
         };
         made.overrides.insert(name.clone(), value);
     }
@@ -63,14 +81,22 @@ fn worker_command(py: Python<'_>) -> PyResult<WorkerCommand> {
     let package = package_dir(py)?;
     let root = package.parent().unwrap_or(&package);
     let code = "import sys; sys.path.insert(0, sys.argv[1]); from torch_tpu import _core; _core.aot_worker()";
-    Ok(WorkerCommand { program, arguments: vec!["-c".into(), code.into(), root.into()] })
+    Ok(WorkerCommand {
+        program,
+        arguments: vec!["-c".into(), code.into(), root.into()],
+    })
 }
 
 /// Compiles StableHLO `text` for `topology` with no TPU and gives the report as JSON. `options_json` is a JSON object
 /// with any of `replicas`, `partitions`, `flags` and `output`, or empty. Raises AotError with one line.
 #[pyfunction]
 #[pyo3(signature = (text, topology, options_json = ""))]
-pub(crate) fn aot_compile(py: Python<'_>, text: &str, topology: &str, options_json: &str) -> PyResult<String> {
+pub(crate) fn aot_compile(
+    py: Python<'_>,
+    text: &str,
+    topology: &str,
+    options_json: &str,
+) -> PyResult<String> {
     let failed = |e: &dyn std::fmt::Display| AotError::new_err(e.to_string());
     let options: Options = match options_json {
         "" => Options::default(),
@@ -80,10 +106,13 @@ pub(crate) fn aot_compile(py: Python<'_>, text: &str, topology: &str, options_js
     let (command, compiler) = (worker_command(py)?, libtpu(py)?);
     py.detach(|| {
         let client = AotClient::new(command, &compiler, topology).map_err(|e| failed(&e))?;
-        let (executable, seconds) = client.compile_timed(&Program::mlir(text), &compile).map_err(|e| failed(&e))?;
+        let (executable, seconds) = client
+            .compile_timed(&Program::mlir(text), &compile)
+            .map_err(|e| failed(&e))?;
         if let Some(path) = &options.output {
             let bytes = executable.serialize().map_err(|e| failed(&e))?;
-            std::fs::write(path, bytes).map_err(|e| failed(&format!("cannot write {}: {e}", path.display())))?;
+            std::fs::write(path, bytes)
+                .map_err(|e| failed(&format!("cannot write {}: {e}", path.display())))?;
         }
         let report = report(topology, &*executable, seconds).map_err(|e| failed(&e))?;
         serde_json::to_string(&report).map_err(|e| failed(&e))

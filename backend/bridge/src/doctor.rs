@@ -23,10 +23,15 @@ fn smoke(client: &dyn Client) -> pjrt::Result<f32> {
     let device = client.device(0)?;
     let put = |v: f32| {
         let bytes = v.to_ne_bytes();
-        client.buffer_from_host(&HostArray::new(ElementType::F32, &[], &bytes), Placement::Device(&*device))
+        client.buffer_from_host(
+            &HostArray::new(ElementType::F32, &[], &bytes),
+            Placement::Device(&*device),
+        )
     };
     let (one, two) = (put(1.0)?, put(2.0)?);
-    let out = add.execute(&[&[&*one, &*two]], &ExecuteOptions::default())?.into_single();
+    let out = add
+        .execute(&[&[&*one, &*two]], &ExecuteOptions::default())?
+        .into_single();
     let mut bytes = [0; 4];
     match out.first() {
         Some(buffer) => buffer.copy_to_host(&mut bytes)?,
@@ -82,7 +87,10 @@ pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
     let choice = match platform::current() {
         Ok(choice) => Some(choice),
         Err(error) => {
-            problems.push(problem(error, "unset TORCH_TPU_PLATFORM, or set it to auto or sim"));
+            problems.push(problem(
+                error,
+                "unset TORCH_TPU_PLATFORM, or set it to auto or sim",
+            ));
             None
         }
     };
@@ -92,9 +100,13 @@ pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
             Platform::Tpu if std::env::var_os("TORCH_TPU_PJRT_PLUGIN").is_some() => plugin_path(py),
             Platform::Tpu => libtpu(py),
         };
-        found.map_err(|e| problems.push(problem(e.value(py), "build or install what this message names"))).ok()
+        found
+            .map_err(|e| problems.push(problem(e.value(py), "build or install what this message names")))
+            .ok()
     });
-    let examined = plugin.as_ref().and_then(|path| py.detach(|| examine(path)).map_err(|p| problems.push(p)).ok());
+    let examined = plugin
+        .as_ref()
+        .and_then(|path| py.detach(|| examine(path)).map_err(|p| problems.push(p)).ok());
     let report = json!({
         "platform": choice.as_ref().map(|c| c.platform.name()),
         "reason": choice.as_ref().map(|c| &c.reason),

@@ -36,7 +36,9 @@ pub(crate) fn libtpu(py: Python<'_>) -> PyResult<PathBuf> {
         return Ok(path.into());
     }
     let missing = || PyFileNotFoundError::new_err("libtpu is not installed: pip install libtpu");
-    let spec = py.import("importlib.util")?.call_method1("find_spec", ("libtpu",))?;
+    let spec = py
+        .import("importlib.util")?
+        .call_method1("find_spec", ("libtpu",))?;
     if spec.is_none() {
         return Err(missing());
     }

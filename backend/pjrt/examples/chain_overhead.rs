@@ -135,10 +135,10 @@ fn bare(cpu_plugin: &str) -> Fallible<f64> {
     option.type_ = PJRT_NamedValue_Type_PJRT_NamedValue_kInt64;
     option.__bindgen_anon_1.int64_value = 1;
     option.value_size = 1;
-    let mut create = PJRT_Client_Create_Args::new();
+    let mut create = PJRT_Client_Create_Args_V114::new();
     create.create_options = &option;
     create.num_options = 1;
-    call!(api, PJRT_Client_Create, &mut create);
+    call!(api, PJRT_Client_Create, (&raw mut create).cast());
     let mut devices = PJRT_Client_AddressableDevices_Args::new();
     devices.client = create.client;
     call!(api, PJRT_Client_AddressableDevices, &mut devices);

@@ -252,3 +252,48 @@ args!(
         load_options: *mut c_void,
     }
 );
+
+args!(
+    /// `PJRT_Client_Create` as of 0.114.
+    PJRT_Client_Create_Args_V114 {
+        create_options: *const PJRT_NamedValue,
+        num_options: usize,
+        kv_get_callback: *mut c_void,
+        kv_get_user_arg: *mut c_void,
+        kv_put_callback: *mut c_void,
+        kv_put_user_arg: *mut c_void,
+        client: *mut PJRT_Client,
+        kv_try_get_callback: *mut c_void,
+        kv_try_get_user_arg: *mut c_void,
+    }
+);
+
+args!(
+    /// `PJRT_Device_MemoryStats` as of 0.114. Bytes.
+    PJRT_Device_MemoryStats_Args_V114 {
+        device: *mut PJRT_Device,
+        bytes_in_use: i64,
+        peak_bytes_in_use: i64,
+        peak_bytes_in_use_is_set: bool,
+        num_allocs: i64,
+        num_allocs_is_set: bool,
+        largest_alloc_size: i64,
+        largest_alloc_size_is_set: bool,
+        bytes_limit: i64,
+        bytes_limit_is_set: bool,
+        bytes_reserved: i64,
+        bytes_reserved_is_set: bool,
+        peak_bytes_reserved: i64,
+        peak_bytes_reserved_is_set: bool,
+        bytes_reservable_limit: i64,
+        bytes_reservable_limit_is_set: bool,
+        largest_free_block_bytes: i64,
+        largest_free_block_bytes_is_set: bool,
+        pool_bytes: i64,
+        pool_bytes_is_set: bool,
+        peak_pool_bytes: i64,
+        peak_pool_bytes_is_set: bool,
+        peak_allocated_bytes: i64,
+        peak_allocated_bytes_is_set: bool,
+    }
+);

@@ -111,10 +111,10 @@ impl PluginClient {
     /// Makes a client of a loaded plugin.
     pub fn new(plugin: &'static Plugin, options: &ClientOptions) -> Result<Arc<Self>> {
         let options = to_ffi(options);
-        let mut args = PJRT_Client_Create_Args::new();
+        let mut args = PJRT_Client_Create_Args_V114::new();
         args.create_options = options.as_ptr();
         args.num_options = options.len();
-        pjrt_call!(plugin, PJRT_Client_Create, &mut args)?;
+        pjrt_call!(plugin, PJRT_Client_Create, (&raw mut args).cast())?;
         let call = "PJRT_Client_Create";
         let raw = NonNull::new(args.client)
             .ok_or_else(|| Error::argument(call, "the plugin returned no client"))?;

@@ -167,9 +167,13 @@ impl Device for PluginDevice {
     }
 
     fn memory_stats(&self) -> Result<MemoryStats> {
-        let mut args = PJRT_Device_MemoryStats_Args::new();
+        let mut args = PJRT_Device_MemoryStats_Args_V114::new();
         args.device = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Device_MemoryStats, &mut args)?;
+        pjrt_call!(
+            self.client.plugin,
+            PJRT_Device_MemoryStats,
+            (&raw mut args).cast()
+        )?;
         let set = |is_set: bool, value: i64| is_set.then_some(value);
         Ok(MemoryStats {
             bytes_in_use: args.bytes_in_use,

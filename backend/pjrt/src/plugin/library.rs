@@ -165,6 +165,8 @@ impl Plugin {
     /// Versions and other facts that the plugin states.
     pub fn attributes(&self) -> Vec<(String, NamedValue)> {
         let mut args = PJRT_Plugin_Attributes_Args::new();
+        // The 0.54 header states this struct's size without its last field.
+        args.struct_size = size_of::<PJRT_Plugin_Attributes_Args>();
         match pjrt_call!(self, PJRT_Plugin_Attributes, &mut args) {
             // SAFETY: the plugin filled in the list and its length; it is static.
             Ok(()) => unsafe { from_ffi(args.attributes, args.num_attributes) },
