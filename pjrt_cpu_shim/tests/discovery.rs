@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::Command;
 
 use common::*;
@@ -24,6 +25,52 @@ const ADVICE: &str = "pip install fastatomstruct-xla-cpu";
 fn a_named_file_that_is_not_there() {
     in_child("a_named_file_that_is_not_there", &[("TORCH_TPU_CPU_PLUGIN", "/nowhere/plugin.so")], || {
         refused(NOT_FOUND, &["TORCH_TPU_CPU_PLUGIN=/nowhere/plugin.so: no such file", ADVICE]);
+    });
+}
+
+/// Copies this test into `folder` and runs `name` there, with nothing in the environment that leads to a plugin.
+fn from_folder(name: &str, folder: &Path, body: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    std::fs::create_dir_all(folder).unwrap();
+    let copy = folder.join("copied_test");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let output = Command::new(&copy)
+        .args([name, "--exact", "--nocapture"])
+        .current_dir(folder)
+        .env(CHILD, "1")
+        .env_remove("VIRTUAL_ENV")
+        .env_remove("TORCH_TPU_CPU_PLUGIN")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn no_plugin_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join(".venv/lib/python3.11")).unwrap();
+    from_folder("no_plugin_anywhere", &dir.path().join("deep/er"), || {
+        let looked = ".venv/lib/python3.11/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so";
+        refused(NOT_FOUND, &["found none; looked at:", looked, ADVICE, "TORCH_TPU_CPU_PLUGIN"]);
+    });
+}
+
+#[test]
+fn the_wheel_beside_the_shim_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = dir.path().join("lib/python3.11/site-packages");
+    std::fs::create_dir_all(site.join("fastatomstruct_xla_cpu")).unwrap();
+    if std::env::var_os(CHILD).is_none() {
+        let plugin = plugins()[0].canonicalize().unwrap();
+        std::os::unix::fs::symlink(plugin, site.join("fastatomstruct_xla_cpu/libpjrt_cpu.so")).unwrap();
+    }
+    from_folder("the_wheel_beside_the_shim_is_found", &site.join("torch_tpu"), || {
+        let client = Client::create().unwrap();
+        assert_eq!(client.devices.len(), 1);
+        client.destroy();
     });
 }
 

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use pjrt_ffi::*;
 
-const CHILD: &str = "PJRT_CPU_SHIM_TEST_CHILD";
+/// Set in a child, which runs the test's body.
+pub const CHILD: &str = "PJRT_CPU_SHIM_TEST_CHILD";
 
 /// The CPU plugins to test on: `TORCH_TPU_CPU_PLUGIN`, else those of the workspace's `.venv`.
 pub fn plugins() -> Vec<PathBuf> {
