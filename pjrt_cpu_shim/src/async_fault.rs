@@ -88,7 +88,9 @@ pub(crate) unsafe fn replace_results(slot: usize, args: *mut c_void, error: &Shi
                 }
                 replace_event(&mut (*args).event, error)
             }
-            _ => Err(ShimError::new(Code::Internal, format!("slot {slot} has no asynchronous results")).into()),
+            _ => {
+                Err(ShimError::new(Code::Internal, format!("slot {slot} has no asynchronous results")).into())
+            }
         }
     }
 }

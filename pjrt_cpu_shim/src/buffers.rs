@@ -38,7 +38,11 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn new(maker: Maker, element_type: u32, dims: &[i64]) -> Self {
-        Self { maker, element_type, dims: SmallVec::from_slice(dims) }
+        Self {
+            maker,
+            element_type,
+            dims: SmallVec::from_slice(dims),
+        }
     }
 
     /// Dense size in bytes; negative dimensions, which the inner plugin refuses, count as none.
@@ -46,7 +50,9 @@ impl Made {
         let elements = self.dims.iter().fold(1_u64, |product, &dim| {
             product.saturating_mul(u64::try_from(dim).unwrap_or(0))
         });
-        elements.saturating_mul(u64::from(bits(self.element_type))).div_ceil(8)
+        elements
+            .saturating_mul(u64::from(bits(self.element_type)))
+            .div_ceil(8)
     }
 
     fn describe(&self, out: &mut String) {
@@ -145,7 +151,12 @@ fn shard(buffer: usize) -> &'static Shard {
 /// Records `buffer`, whose bytes were taken before.
 #[inline]
 pub(crate) fn insert(buffer: *const PJRT_Buffer, hbm: &'static Hbm, bytes: u64, made: MadeRef) {
-    let held = Held { hbm, bytes, made, shared: None };
+    let held = Held {
+        hbm,
+        bytes,
+        made,
+        shared: None,
+    };
     let old = shard(buffer as usize).lock().insert(buffer as usize, held);
     if let Some(old) = old {
         release(old);
@@ -181,16 +192,26 @@ pub(crate) fn freeable(buffer: *const PJRT_Buffer, hbm: &'static Hbm) -> u64 {
 pub(crate) fn share(from: *const PJRT_Buffer, to: *const PJRT_Buffer) {
     let copy = {
         let mut shard = shard(from as usize).lock();
-        let Some(held) = shard.get_mut(&(from as usize)) else { return };
+        let Some(held) = shard.get_mut(&(from as usize)) else {
+            return;
+        };
         let shared = match &held.shared {
             Some(shared) => shared.clone(),
             None => {
-                let shared = Arc::new(Shared { hbm: held.hbm, bytes: held.bytes });
+                let shared = Arc::new(Shared {
+                    hbm: held.hbm,
+                    bytes: held.bytes,
+                });
                 held.shared = Some(shared.clone());
                 shared
             }
         };
-        Held { hbm: held.hbm, bytes: held.bytes, made: held.made.clone(), shared: Some(shared) }
+        Held {
+            hbm: held.hbm,
+            bytes: held.bytes,
+            made: held.made.clone(),
+            shared: Some(shared),
+        }
     };
     if let Some(old) = shard(to as usize).lock().insert(to as usize, copy) {
         release(old);
@@ -256,7 +277,12 @@ pub(crate) fn exhausted(hbm: &'static Hbm, bytes: u64, purpose: &str) -> ShimErr
     }
     if holders.len() > SHOWN {
         let rest: u64 = holders[SHOWN..].iter().map(|(_, (bytes, _))| bytes).sum();
-        let _ = write!(text, "\n  {} in {} other kinds of buffers", amount(rest), holders.len() - SHOWN);
+        let _ = write!(
+            text,
+            "\n  {} in {} other kinds of buffers",
+            amount(rest),
+            holders.len() - SHOWN
+        );
     }
     ShimError::new(Code::ResourceExhausted, text)
 }
@@ -303,7 +329,10 @@ pub(crate) fn make(
 /// Shape of a live buffer, from its record or from the inner plugin.
 pub(crate) fn shape_of(buffer: *mut PJRT_Buffer, maker: Maker) -> Result<Made, Fail> {
     if let Some(held) = shard(buffer as usize).lock().get(&(buffer as usize)) {
-        return Ok(Made { maker, ..(*held.made).clone() });
+        return Ok(Made {
+            maker,
+            ..(*held.made).clone()
+        });
     }
     let mut element = PJRT_Buffer_ElementType_Args::new();
     element.buffer = buffer;
@@ -312,7 +341,9 @@ pub(crate) fn shape_of(buffer: *mut PJRT_Buffer, maker: Maker) -> Result<Made, F
     dims.buffer = buffer;
     inner::call(slot::PJRT_Buffer_Dimensions, &mut dims)?;
     // SAFETY: the buffer owns the list while the caller holds it.
-    Ok(Made::new(maker, element.type_, unsafe { slice(dims.dims, dims.num_dims) }))
+    Ok(Made::new(maker, element.type_, unsafe {
+        slice(dims.dims, dims.num_dims)
+    }))
 }
 
 #[cfg(test)]
@@ -329,12 +360,16 @@ mod tests {
 
     #[test]
     fn sizes_are_dense_for_every_width() {
-        let size = |element: ElementType, dims: &[i64]| Made::new(Maker::Host, element.to_pjrt(), dims).bytes();
+        let size =
+            |element: ElementType, dims: &[i64]| Made::new(Maker::Host, element.to_pjrt(), dims).bytes();
         assert_eq!(size(ElementType::F32, &[2, 3]), 24);
         assert_eq!(size(ElementType::S4, &[5]), 3);
         assert_eq!(size(ElementType::C128, &[]), 16);
         assert_eq!(size(ElementType::F32, &[0, 7]), 0);
-        assert_eq!(size(ElementType::F32, &[i64::MAX, i64::MAX]), u64::MAX.div_ceil(8));
+        assert_eq!(
+            size(ElementType::F32, &[i64::MAX, i64::MAX]),
+            u64::MAX.div_ceil(8)
+        );
     }
 
     #[test]
@@ -342,7 +377,12 @@ mod tests {
         let hbm = Hbm::obtain(1000);
         let shape = made(Maker::Host, &[25]);
         take(hbm, shape.bytes(), &shape).unwrap();
-        insert(fake(0x1000), hbm, shape.bytes(), MadeRef::Counted(Arc::new(shape)));
+        insert(
+            fake(0x1000),
+            hbm,
+            shape.bytes(),
+            MadeRef::Counted(Arc::new(shape)),
+        );
         share(fake(0x1000), fake(0x2000));
         remove(fake(0x1000));
         assert_eq!(hbm.stats().in_use, 100);
@@ -366,9 +406,18 @@ mod tests {
         let error = take(hbm, wanted.bytes(), &wanted).unwrap_err();
         assert_eq!(error.code, Code::ResourceExhausted);
         let lines: Vec<&str> = error.message.lines().collect();
-        assert!(lines[0].contains("asked for 8000 bytes (7.81 KiB) for a buffer f32[2000] copied"), "{error}");
-        assert!(lines[0].contains("8400 bytes (8.20 KiB) of 10000 bytes (9.77 KiB) are in use"), "{error}");
-        assert_eq!(lines[1], "  8000 bytes (7.81 KiB) in 2 buffers f32[1000] made by jit_step");
+        assert!(
+            lines[0].contains("asked for 8000 bytes (7.81 KiB) for a buffer f32[2000] copied"),
+            "{error}"
+        );
+        assert!(
+            lines[0].contains("8400 bytes (8.20 KiB) of 10000 bytes (9.77 KiB) are in use"),
+            "{error}"
+        );
+        assert_eq!(
+            lines[1],
+            "  8000 bytes (7.81 KiB) in 2 buffers f32[1000] made by jit_step"
+        );
         assert_eq!(lines[2], "  400 bytes in 1 buffer f32[100] from the host");
         forget(&[hbm]);
         assert_eq!(hbm.stats().in_use, 0);

@@ -15,8 +15,12 @@ use crate::inner::{self, Padded, bytes, has_field, slice};
 use crate::named::{self, NamedValues, Value};
 
 /// Create options that mean nothing here and are let pass: what JAX and libtpu users set on every TPU client.
-pub(crate) const HARMLESS_OPTIONS: [&str; 4] =
-    ["ml_framework_name", "ml_framework_version", "max_inflight_computations", "node_id"];
+pub(crate) const HARMLESS_OPTIONS: [&str; 4] = [
+    "ml_framework_name",
+    "ml_framework_version",
+    "max_inflight_computations",
+    "node_id",
+];
 
 #[derive(Debug)]
 struct Client {
@@ -54,7 +58,10 @@ pub(crate) fn device_hbm(device: *const PJRT_Device) -> Option<&'static Hbm> {
 
 /// Counters behind a memory space; `None` for host memory.
 pub(crate) fn memory_hbm(memory: *const PJRT_Memory) -> Option<&'static Hbm> {
-    MEMORIES.read().get(&(memory as usize)).and_then(|memory| memory.hbm)
+    MEMORIES
+        .read()
+        .get(&(memory as usize))
+        .and_then(|memory| memory.hbm)
 }
 
 /// The client that a memory space belongs to.
@@ -67,7 +74,11 @@ pub(crate) fn of_memory(memory: *const PJRT_Memory) -> Result<*mut PJRT_Client, 
 
 /// Where a new buffer goes: a memory space wins over a device.
 pub(crate) fn destination(device: *const PJRT_Device, memory: *const PJRT_Memory) -> Option<&'static Hbm> {
-    if memory.is_null() { device_hbm(device) } else { memory_hbm(memory) }
+    if memory.is_null() {
+        device_hbm(device)
+    } else {
+        memory_hbm(memory)
+    }
 }
 
 fn device(pointer: *const PJRT_Device) -> Result<Device, Fail> {
@@ -98,7 +109,11 @@ fn device_count(devices: usize) -> (String, Value) {
 const COUNT_OPTION: &str = "cpu_device_count";
 
 /// The options for the inner plugin: the slice decides the device count, the rest is the inner plugin's to judge.
-fn inner_options(options: Vec<(String, Value)>, devices: usize, slice: &str) -> Result<Vec<(String, Value)>, Fail> {
+fn inner_options(
+    options: Vec<(String, Value)>,
+    devices: usize,
+    slice: &str,
+) -> Result<Vec<(String, Value)>, Fail> {
     let mut kept = vec![device_count(devices)];
     for (name, value) in options {
         match (name.as_str(), &value) {
@@ -147,7 +162,12 @@ fn register(client: *mut PJRT_Client, topology: Arc<TopologyObject>) -> Result<(
         .into());
     }
     let limit = topology.topology.hbm_bytes;
-    let mut entry = Client { topology, hbms: Vec::new(), devices: Vec::new(), memories: Vec::new() };
+    let mut entry = Client {
+        topology,
+        hbms: Vec::new(),
+        devices: Vec::new(),
+        memories: Vec::new(),
+    };
     for &pointer in pointers {
         let mut description = PJRT_Device_GetDescription_Args::new();
         description.device = pointer;
@@ -158,7 +178,11 @@ fn register(client: *mut PJRT_Client, topology: Arc<TopologyObject>) -> Result<(
         let hbm = Hbm::obtain(limit);
         entry.hbms.push(hbm);
         entry.devices.push(pointer as usize);
-        let device = Device { hbm, id: id.id as usize, topology: entry.topology.clone() };
+        let device = Device {
+            hbm,
+            id: id.id as usize,
+            topology: entry.topology.clone(),
+        };
         DEVICES.write().insert(pointer as usize, device);
 
         let mut memories = PJRT_Device_AddressableMemories_Args::new();
@@ -171,7 +195,10 @@ fn register(client: *mut PJRT_Client, topology: Arc<TopologyObject>) -> Result<(
             inner::call(slot::PJRT_Memory_Kind, &mut kind)?;
             // SAFETY: the memory space owns its kind.
             let on_device = unsafe { bytes(kind.kind, kind.kind_size) } == b"device";
-            let space = Memory { hbm: on_device.then_some(hbm), client: client as usize };
+            let space = Memory {
+                hbm: on_device.then_some(hbm),
+                client: client as usize,
+            };
             MEMORIES.write().insert(memory as usize, space);
             entry.memories.push(memory as usize);
         }
@@ -181,7 +208,9 @@ fn register(client: *mut PJRT_Client, topology: Arc<TopologyObject>) -> Result<(
 }
 
 fn unregister(client: *mut PJRT_Client) {
-    let Some(entry) = CLIENTS.write().remove(&(client as usize)) else { return };
+    let Some(entry) = CLIENTS.write().remove(&(client as usize)) else {
+        return;
+    };
     {
         let mut devices = DEVICES.write();
         devices.retain(|device, _| !entry.devices.contains(device));
@@ -293,7 +322,9 @@ unsafe extern "C" fn keep_attributes(_attributes: *mut std::ffi::c_void) {}
 
 fn topology_of(client: *const PJRT_Client) -> Result<Arc<TopologyObject>, Fail> {
     // The client keeps its own reference, so what the caller gets outlives the returned one.
-    CLIENTS.read().get(&(client as usize)).map(|client| client.topology.clone()).ok_or_else(|| {
-        ShimError::invalid("the client is null or was destroyed").into()
-    })
+    CLIENTS
+        .read()
+        .get(&(client as usize))
+        .map(|client| client.topology.clone())
+        .ok_or_else(|| ShimError::invalid("the client is null or was destroyed").into())
 }

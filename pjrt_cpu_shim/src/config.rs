@@ -24,7 +24,9 @@ impl Config {
         let hbm_bytes = match read(HBM_ENV)? {
             None => None,
             Some(text) => Some(text.trim().parse::<u64>().map_err(|_| {
-                ShimError::invalid(format!("{HBM_ENV}={text:?}: not a number of bytes, such as 1073741824"))
+                ShimError::invalid(format!(
+                    "{HBM_ENV}={text:?}: not a number of bytes, such as 1073741824"
+                ))
             })?),
         };
         let name = read(TOPOLOGY_ENV)?.unwrap_or_else(|| "v6e:1x1".to_owned());
@@ -32,7 +34,11 @@ impl Config {
             .map_err(|error| ShimError::new(error.code, format!("{TOPOLOGY_ENV}: {error}")))?;
         let faults = FaultPlan::parse(&read(FAULT_ENV)?.unwrap_or_default())
             .map_err(|error| ShimError::invalid(format!("{FAULT_ENV}: {error}")))?;
-        Ok(Self { topology, hbm_bytes, faults })
+        Ok(Self {
+            topology,
+            hbm_bytes,
+            faults,
+        })
     }
 }
 

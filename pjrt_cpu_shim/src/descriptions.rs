@@ -42,7 +42,12 @@ unsafe impl Sync for TopologyObject {}
 
 impl TopologyObject {
     pub(crate) fn new(topology: Topology) -> Arc<Self> {
-        let limit = || ("device_memory_bytes_limit".to_owned(), Value::Int(topology.hbm_bytes as i64));
+        let limit = || {
+            (
+                "device_memory_bytes_limit".to_owned(),
+                Value::Int(topology.hbm_bytes as i64),
+            )
+        };
         // An integer, because JAX aborts on device attributes that are neither integers nor text.
         let simulated = || ("simulated".to_owned(), Value::Int(1));
         let devices: Box<[DeviceObject]> = (0..topology.device_count())
@@ -66,7 +71,10 @@ impl TopologyObject {
                 }
             })
             .collect();
-        let pointers = devices.iter().map(|device| (&raw const *device).cast_mut().cast()).collect();
+        let pointers = devices
+            .iter()
+            .map(|device| (&raw const *device).cast_mut().cast())
+            .collect();
         let attributes = NamedValues::new(vec![
             ("wrap".to_owned(), Value::Ints([0, 0, 0].into())),
             ("twist".to_owned(), Value::Int(0)),
@@ -79,7 +87,13 @@ impl TopologyObject {
             topology.generation.kind,
             inner_version()
         );
-        Arc::new(Self { topology, platform_version, attributes, devices, pointers })
+        Arc::new(Self {
+            topology,
+            platform_version,
+            attributes,
+            devices,
+            pointers,
+        })
     }
 
     /// The description of the device with this id.
@@ -93,9 +107,15 @@ impl TopologyObject {
 }
 
 fn inner_version() -> String {
-    let Some(inner) = inner::get() else { return "no CPU plugin".into() };
+    let Some(inner) = inner::get() else {
+        return "no CPU plugin".into();
+    };
     let (major, minor) = inner.version();
-    let file = inner.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let file = inner
+        .path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     format!("{file} (PJRT API {major}.{minor})")
 }
 
@@ -104,7 +124,10 @@ static OWNED: RwLock<Option<HashMap<usize, Arc<TopologyObject>>>> = RwLock::new(
 
 fn hand_out(object: Arc<TopologyObject>) -> *mut PJRT_TopologyDescription {
     let pointer = object.as_ptr();
-    OWNED.write().get_or_insert_default().insert(pointer as usize, object);
+    OWNED
+        .write()
+        .get_or_insert_default()
+        .insert(pointer as usize, object);
     pointer
 }
 

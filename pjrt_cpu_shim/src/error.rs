@@ -109,7 +109,10 @@ pub struct ShimError {
 impl ShimError {
     /// An error of this code and text.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 
     /// A malformed request.
@@ -169,8 +172,11 @@ pub(crate) fn guard(name: &str, body: impl FnOnce() -> Result<(), Fail>) -> *mut
                 .map(|text| (*text).to_owned())
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_default();
-            ShimError::new(Code::Internal, format!("{name} panicked inside the tpu_sim shim: {text}"))
-                .into_raw()
+            ShimError::new(
+                Code::Internal,
+                format!("{name} panicked inside the tpu_sim shim: {text}"),
+            )
+            .into_raw()
         }
     }
 }
@@ -249,7 +255,11 @@ pub(crate) unsafe extern "C" fn error_message(args: *mut PJRT_Error_Message_Args
     if is_ours(args_ref.error) {
         // SAFETY: ours and alive.
         unsafe {
-            vt_message(args_ref.error.cast(), &mut args_ref.message, &mut args_ref.message_size);
+            vt_message(
+                args_ref.error.cast(),
+                &mut args_ref.message,
+                &mut args_ref.message_size,
+            );
         }
     } else if let Some(f) = inner::get().and_then(|inner| inner.entry(slot::PJRT_Error_Message)) {
         // SAFETY: the inner plugin's own entry on its own object.

@@ -135,14 +135,19 @@ fn outputs(executable: *mut PJRT_Executable, name: &Arc<str>) -> Result<Outputs,
         let all = slice(dims.dims, ranks.iter().sum());
         let mut at = 0;
         let mut found = Outputs::new();
-        for (output, (&rank, &element)) in
-            ranks.iter().zip(slice(types.output_types, types.num_output_types)).enumerate()
+        for (output, (&rank, &element)) in ranks
+            .iter()
+            .zip(slice(types.output_types, types.num_output_types))
+            .enumerate()
         {
             let made = Made::new(Maker::Executable(name.clone()), element, &all[at..at + rank]);
             at += rank;
             let on_host = kinds_known
                 && output < kinds.num_outputs
-                && bytes(*kinds.memory_kinds.add(output), *kinds.memory_kind_sizes.add(output)) != b"device";
+                && bytes(
+                    *kinds.memory_kinds.add(output),
+                    *kinds.memory_kind_sizes.add(output),
+                ) != b"device";
             found.push((!on_host).then(|| (made.bytes(), buffers::intern(made))));
         }
         Ok(found)
@@ -218,11 +223,18 @@ unsafe fn donated<'a>(
         {
             &[]
         } else {
-            slice((*options).non_donatable_input_indices, (*options).num_non_donatable_input_indices)
+            slice(
+                (*options).non_donatable_input_indices,
+                (*options).num_non_donatable_input_indices,
+            )
         };
         (kept, (*args).num_args)
     };
-    known.donated.iter().copied().filter(move |&index| index < count && !kept.contains(&(index as i64)))
+    known
+        .donated
+        .iter()
+        .copied()
+        .filter(move |&index| index < count && !kept.contains(&(index as i64)))
 }
 
 /// Runs an executable under the memory limit.
@@ -241,14 +253,20 @@ unsafe fn run(known: &Known, args: *mut PJRT_LoadedExecutable_Execute_Args) -> R
             None
         };
         let hbm = |row: usize| chosen.unwrap_or_else(|| known.hbms.get(row).copied().flatten());
-        let undo = |rows: usize| (0..rows).filter_map(hbm).for_each(|hbm| hbm.release(known.output_bytes));
+        let undo = |rows: usize| {
+            (0..rows)
+                .filter_map(hbm)
+                .for_each(|hbm| hbm.release(known.output_bytes))
+        };
         for row in 0..rows {
             let Some(hbm) = hbm(row) else { continue };
             let freed = if known.donated.is_empty() || (*args).argument_lists.is_null() {
                 0
             } else {
                 let arguments = *(*args).argument_lists.add(row);
-                donated(known, args).map(|index| buffers::freeable(*arguments.add(index), hbm)).sum()
+                donated(known, args)
+                    .map(|index| buffers::freeable(*arguments.add(index), hbm))
+                    .sum()
             };
             if !hbm.take(known.output_bytes, known.temp_bytes, freed) {
                 undo(row);
@@ -287,7 +305,10 @@ fn refuse(known: &Known, hbm: &'static Hbm, freed: u64) -> ShimError {
 }
 
 /// Serializes `executable` and loads it into `client`.
-fn reload(client: *mut PJRT_Client, executable: *mut PJRT_Executable) -> Result<*mut PJRT_LoadedExecutable, Fail> {
+fn reload(
+    client: *mut PJRT_Client,
+    executable: *mut PJRT_Executable,
+) -> Result<*mut PJRT_LoadedExecutable, Fail> {
     let mut serialized = PJRT_Executable_Serialize_Args::new();
     serialized.executable = executable;
     inner::call(slot::PJRT_Executable_Serialize, &mut serialized)?;

@@ -55,7 +55,11 @@ static INDICES: [u8; 3] = [0, 1, 2];
 struct Pointers([*const u8; 3]);
 // SAFETY: the pointers lead into a static that nobody writes.
 unsafe impl Sync for Pointers {}
-static POINTERS: Pointers = Pointers([&raw const INDICES[0], &raw const INDICES[1], &raw const INDICES[2]]);
+static POINTERS: Pointers = Pointers([
+    &raw const INDICES[0],
+    &raw const INDICES[1],
+    &raw const INDICES[2],
+]);
 
 entries! {
     "PJRT_DeviceDescription_MemoryDescriptions" fn describe_memories(args: DescribeArgs, upto default_memory_index) {
@@ -119,7 +123,11 @@ pub(crate) fn chain(head: *mut PJRT_Extension_Base) -> *mut PJRT_Extension_Base 
                         type_: extension_kind::MEMORY_DESCRIPTIONS,
                         next: std::ptr::null_mut(),
                     };
-                    let own = MemoryDescriptions { base, describe: describe_memories, kind: memory_kind };
+                    let own = MemoryDescriptions {
+                        base,
+                        describe: describe_memories,
+                        kind: memory_kind,
+                    };
                     nodes.push((&raw mut *Box::leak(Box::new(own))).cast());
                 }
                 extension_kind::LAYOUTS => {

@@ -137,13 +137,21 @@ impl FaultPlan {
 /// The error of an injected fault.
 pub(crate) fn injected(slot: usize, occurrence: u64, code: Code, text: &str) -> ShimError {
     let name = SLOT_NAMES.get(slot).copied().unwrap_or("?");
-    let text = if text.is_empty() { String::new() } else { format!(": {text}") };
-    ShimError::new(code, format!("{name}: injected fault at call {occurrence} (TORCH_TPU_SIM_FAULT){text}"))
+    let text = if text.is_empty() {
+        String::new()
+    } else {
+        format!(": {text}")
+    };
+    ShimError::new(
+        code,
+        format!("{name}: injected fault at call {occurrence} (TORCH_TPU_SIM_FAULT){text}"),
+    )
 }
 
 fn parse_rule(text: &str) -> Result<Rule, String> {
-    let (left, action) =
-        text.split_once('=').ok_or("there is no '=' between call and action, as in Client_Compile@1=INTERNAL")?;
+    let (left, action) = text
+        .split_once('=')
+        .ok_or("there is no '=' between call and action, as in Client_Compile@1=INTERNAL")?;
     let (call, which) = match left.split_once('@') {
         Some((call, which)) => (call.trim(), parse_which(which.trim())?),
         None => (left.trim(), Which::Every),
@@ -156,9 +164,10 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
             SLOT_NAMES[slot],
             ASYNC_CALLS.map(|slot| SLOT_NAMES[slot]).join(", ")
         )),
-        Action::Fail(..) if VOID_CALLS.contains(&slot) => {
-            Err(format!("{} returns nothing, so it cannot fail; only delay applies", SLOT_NAMES[slot]))
-        }
+        Action::Fail(..) if VOID_CALLS.contains(&slot) => Err(format!(
+            "{} returns nothing, so it cannot fail; only delay applies",
+            SLOT_NAMES[slot]
+        )),
         action => Ok(Rule { slot, which, action }),
     }
 }
@@ -175,7 +184,9 @@ fn parse_which(text: &str) -> Result<Which, String> {
         Ok(n) if n > 0 && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             Ok(if from { Which::From(n) } else { Which::Nth(n) })
         }
-        _ => Err(format!("occurrence {text:?} is none of '*', N and N+ with N from 1")),
+        _ => Err(format!(
+            "occurrence {text:?} is none of '*', N and N+ with N from 1"
+        )),
     }
 }
 
@@ -188,13 +199,18 @@ fn find_call(name: &str) -> Result<usize, String> {
         return Ok(slot);
     }
     let tail = format!("_{name}");
-    let ends: Vec<usize> = (0..SLOT_NAMES.len()).filter(|&slot| SLOT_NAMES[slot].ends_with(&tail)).collect();
+    let ends: Vec<usize> = (0..SLOT_NAMES.len())
+        .filter(|&slot| SLOT_NAMES[slot].ends_with(&tail))
+        .collect();
     match ends[..] {
         [slot] => Ok(slot),
         [] => Err(format!("{name:?} is not a PJRT function")),
         _ => Err(format!(
             "{name:?} could be any of {}",
-            ends.iter().map(|&slot| SLOT_NAMES[slot]).collect::<Vec<_>>().join(", ")
+            ends.iter()
+                .map(|&slot| SLOT_NAMES[slot])
+                .collect::<Vec<_>>()
+                .join(", ")
         )),
     }
 }
@@ -220,12 +236,18 @@ fn parse_code(name: &str) -> Result<Code, String> {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let seconds = match &text[split..] {
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        _ => return Err(format!("duration {text:?} needs a number and a unit us, ms or s, as in 50ms")),
+        _ => {
+            return Err(format!(
+                "duration {text:?} needs a number and a unit us, ms or s, as in 50ms"
+            ));
+        }
     };
     text[..split]
         .parse::<f64>()
@@ -257,7 +279,8 @@ mod tests {
     #[test]
     fn the_documented_example_parses() {
         let plan =
-            FaultPlan::parse("LoadedExecutable_Execute@3=RESOURCE_EXHAUSTED;Client_Compile@*=delay:50ms").unwrap();
+            FaultPlan::parse("LoadedExecutable_Execute@3=RESOURCE_EXHAUSTED;Client_Compile@*=delay:50ms")
+                .unwrap();
         assert_eq!(
             plan.rules,
             [
@@ -277,11 +300,21 @@ mod tests {
 
     #[test]
     fn names_with_and_without_prefix_and_short() {
-        for name in ["PJRT_LoadedExecutable_Execute", "LoadedExecutable_Execute", "Execute"] {
-            assert_eq!(one(&format!("{name}=INTERNAL")).slot, slot::PJRT_LoadedExecutable_Execute);
+        for name in [
+            "PJRT_LoadedExecutable_Execute",
+            "LoadedExecutable_Execute",
+            "Execute",
+        ] {
+            assert_eq!(
+                one(&format!("{name}=INTERNAL")).slot,
+                slot::PJRT_LoadedExecutable_Execute
+            );
         }
         assert_eq!(one("Execute@2+=async:ABORTED").which, Which::From(2));
-        assert_eq!(one("Execute=INTERNAL:why: not").action, Action::Fail(Code::Internal, "why: not".into()));
+        assert_eq!(
+            one("Execute=INTERNAL:why: not").action,
+            Action::Fail(Code::Internal, "why: not".into())
+        );
         assert!(FaultPlan::parse("").unwrap().rules.is_empty());
         assert_eq!(FaultPlan::parse(" ; Execute=INTERNAL ;").unwrap().rules.len(), 1);
     }
@@ -297,7 +330,10 @@ mod tests {
     fn bad_rules_say_what_and_where() {
         for (text, part) in [
             ("Execute", "rule 1 (\"Execute\"): there is no '='"),
-            ("Execute=INTERNAL;Nope=INTERNAL", "rule 2 (\"Nope=INTERNAL\"): \"Nope\" is not a PJRT function"),
+            (
+                "Execute=INTERNAL;Nope=INTERNAL",
+                "rule 2 (\"Nope=INTERNAL\"): \"Nope\" is not a PJRT function",
+            ),
             ("Destroy=INTERNAL", "could be any of PJRT_Error_Destroy"),
             ("Execute@0=INTERNAL", "occurrence \"0\""),
             ("Execute@+3=INTERNAL", "occurrence \"+3\""),
@@ -317,15 +353,17 @@ mod tests {
 
     #[test]
     fn delays_add_up_and_the_first_error_wins() {
-        let plan = FaultPlan::parse(
-            "Execute=delay:1ms;Execute@2+=delay:2ms;Execute@2=ABORTED;Execute@2+=INTERNAL",
-        )
-        .unwrap();
+        let plan =
+            FaultPlan::parse("Execute=delay:1ms;Execute@2+=delay:2ms;Execute@2=ABORTED;Execute@2+=INTERNAL")
+                .unwrap();
         let slot = slot::PJRT_LoadedExecutable_Execute;
         assert_eq!(plan.decide(slot, 1), (Duration::from_millis(1), None));
         let fail = |code| Some(Action::Fail(code, String::new()));
         let (delay, action) = plan.decide(slot, 2);
-        assert_eq!((delay, action.cloned()), (Duration::from_millis(3), fail(Code::Aborted)));
+        assert_eq!(
+            (delay, action.cloned()),
+            (Duration::from_millis(3), fail(Code::Aborted))
+        );
         assert_eq!(plan.decide(slot, 3).1.cloned(), fail(Code::Internal));
     }
 }

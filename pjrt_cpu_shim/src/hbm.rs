@@ -47,7 +47,9 @@ impl Hbm {
     #[inline]
     pub(crate) fn take(&self, bytes: u64, scratch: u64, freed: u64) -> bool {
         let now = self.in_use.fetch_add(bytes, Relaxed) + bytes;
-        let high = (now + scratch).saturating_sub(freed).max(now.saturating_sub(freed));
+        let high = (now + scratch)
+            .saturating_sub(freed)
+            .max(now.saturating_sub(freed));
         if high > self.limit.load(Relaxed) {
             self.in_use.fetch_sub(bytes, Relaxed);
             return false;
@@ -107,7 +109,13 @@ mod tests {
         assert!(hbm.take(10, 30, 0));
         assert_eq!(
             hbm.stats(),
-            Stats { limit: 100, in_use: 70, peak: 100, num_allocs: 1, largest_alloc: 60 }
+            Stats {
+                limit: 100,
+                in_use: 70,
+                peak: 100,
+                num_allocs: 1,
+                largest_alloc: 60
+            }
         );
         hbm.reset_peak();
         assert_eq!(hbm.stats().peak, 70);

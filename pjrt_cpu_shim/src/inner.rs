@@ -48,7 +48,10 @@ impl Inner {
             .map(|index| {
                 // SAFETY: inside the table; each entry is one nullable function pointer of this shape.
                 unsafe {
-                    api.cast::<u8>().add(slot_offset(index)).cast::<Option<RawEntry>>().read()
+                    api.cast::<u8>()
+                        .add(slot_offset(index))
+                        .cast::<Option<RawEntry>>()
+                        .read()
                 }
             })
             .collect();
@@ -72,10 +75,16 @@ impl Inner {
 /// Calls the inner entry at `index`.
 #[inline]
 pub(crate) fn call<Args>(index: usize, args: *mut Args) -> Result<(), Fail> {
-    let Some(f) = get().and_then(|inner| inner.entry(index)) else { return Err(missing(index)) };
+    let Some(f) = get().and_then(|inner| inner.entry(index)) else {
+        return Err(missing(index));
+    };
     // SAFETY: `index` names the entry whose argument struct is `Args`; the caller's struct is valid.
     let error = unsafe { f(args.cast()) };
-    if error.is_null() { Ok(()) } else { Err(Fail::Inner(error)) }
+    if error.is_null() {
+        Ok(())
+    } else {
+        Err(Fail::Inner(error))
+    }
 }
 
 /// An argument struct of ours with zeros behind it.
@@ -90,7 +99,10 @@ pub(crate) struct Padded<Args> {
 impl<Args> Padded<Args> {
     /// `args` must start with `struct_size`, as all argument structs do.
     pub(crate) fn new(args: Args) -> Self {
-        let mut padded = Self { args, padding: [0; 32] };
+        let mut padded = Self {
+            args,
+            padding: [0; 32],
+        };
         // SAFETY: the first word of an argument struct is `struct_size`.
         unsafe { (&raw mut padded).cast::<usize>().write(size_of::<Self>()) };
         padded

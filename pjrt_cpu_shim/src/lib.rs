@@ -59,7 +59,10 @@ pub extern "C" fn GetPjrtApi() -> *const PJRT_Api {
         Ok(table) => table.as_ptr(),
         Err(_) => TABLE
             .get_or_init(|| {
-                table::broken(ShimError::new(Code::Internal, "tpu_sim panicked while it was set up"))
+                table::broken(ShimError::new(
+                    Code::Internal,
+                    "tpu_sim panicked while it was set up",
+                ))
             })
             .as_ptr(),
     }
@@ -74,5 +77,7 @@ fn set_up() -> Result<Table, ShimError> {
 
 /// What the environment asked for when the plugin was loaded.
 fn config() -> Result<&'static Config, ShimError> {
-    CONFIG.get().ok_or_else(|| ShimError::new(Code::Internal, "tpu_sim is not set up"))
+    CONFIG
+        .get()
+        .ok_or_else(|| ShimError::new(Code::Internal, "tpu_sim is not set up"))
 }

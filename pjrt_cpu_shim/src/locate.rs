@@ -24,9 +24,8 @@ const ADVICE: &str = "run `pip install fastatomstruct-xla-cpu`, or set TORCH_TPU
 /// Loads the inner plugin and checks that the shim can stand on it.
 pub(crate) fn load() -> Result<&'static Inner, ShimError> {
     let path = find()?;
-    let fail = |code, why: String| {
-        ShimError::new(code, format!("CPU plugin {}: {why}; {ADVICE}", path.display()))
-    };
+    let fail =
+        |code, why: String| ShimError::new(code, format!("CPU plugin {}: {why}; {ADVICE}", path.display()));
     if is_shim(&path) {
         return Err(fail(
             Code::InvalidArgument,
@@ -40,7 +39,10 @@ pub(crate) fn load() -> Result<&'static Inner, ShimError> {
     let get_api = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") }
         .map(|symbol| *symbol)
         .map_err(|_| {
-            fail(Code::InvalidArgument, "is not a PJRT plugin: it exports no GetPjrtApi".into())
+            fail(
+                Code::InvalidArgument,
+                "is not a PJRT plugin: it exports no GetPjrtApi".into(),
+            )
         })?;
     if get_api as usize == crate::GetPjrtApi as *const () as usize {
         return Err(fail(Code::InvalidArgument, "this is the simulator itself".into()));
@@ -81,7 +83,10 @@ fn find() -> Result<PathBuf, ShimError> {
     match looked.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),
         None => {
-            let places: Vec<String> = looked.iter().map(|path| format!("\n  {}", path.display())).collect();
+            let places: Vec<String> = looked
+                .iter()
+                .map(|path| format!("\n  {}", path.display()))
+                .collect();
             Err(ShimError::new(
                 Code::NotFound,
                 format!(
@@ -108,11 +113,17 @@ impl Surroundings {
         let command = std::fs::read("/proc/self/cmdline").ok().and_then(|line| {
             let first = line.split(|&byte| byte == 0).next()?;
             let path = PathBuf::from(OsStr::from_bytes(first));
-            path.is_absolute().then_some(path).or_else(|| std::env::current_dir().ok().map(|dir| dir.join(OsStr::from_bytes(first))))
+            path.is_absolute().then_some(path).or_else(|| {
+                std::env::current_dir()
+                    .ok()
+                    .map(|dir| dir.join(OsStr::from_bytes(first)))
+            })
         });
         Self {
             shim: shim_path(),
-            virtual_env: std::env::var_os("VIRTUAL_ENV").filter(|value| !value.is_empty()).map(PathBuf::from),
+            virtual_env: std::env::var_os("VIRTUAL_ENV")
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from),
             executable: std::fs::read_link("/proc/self/exe").ok(),
             command,
             working_dir: std::env::current_dir().ok(),
@@ -128,7 +139,10 @@ fn candidates(around: &Surroundings) -> Vec<PathBuf> {
         }
     };
     let above_shim = || around.shim.iter().flat_map(|shim| shim.ancestors().skip(1));
-    for dir in above_shim().filter(|dir| dir.file_name().is_some_and(|name| name == "site-packages" || name == "dist-packages")) {
+    for dir in above_shim().filter(|dir| {
+        dir.file_name()
+            .is_some_and(|name| name == "site-packages" || name == "dist-packages")
+    }) {
         push(dir.join(PLUGIN_IN_SITE_PACKAGES));
     }
     if let Some(prefix) = &around.virtual_env {
@@ -137,7 +151,9 @@ fn candidates(around: &Surroundings) -> Vec<PathBuf> {
     for python in [&around.command, &around.executable].into_iter().flatten() {
         // `bin/python` of an environment has pyvenv.cfg one folder up; a system interpreter has lib/pythonX.Y there.
         if let Some(prefix) = python.parent().and_then(Path::parent) {
-            let interpreter = python.file_name().is_some_and(|name| name.as_bytes().starts_with(b"python"));
+            let interpreter = python
+                .file_name()
+                .is_some_and(|name| name.as_bytes().starts_with(b"python"));
             if interpreter || prefix.join("pyvenv.cfg").is_file() {
                 site_packages(prefix, &mut push);
             }
@@ -159,7 +175,10 @@ fn site_packages(prefix: &Path, push: &mut impl FnMut(PathBuf)) {
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"python")))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.as_bytes().starts_with(b"python"))
+        })
         .collect();
     versions.sort();
     if versions.is_empty() {
@@ -204,7 +223,10 @@ mod tests {
             working_dir: None,
         };
         let found = candidates(&around);
-        assert_eq!(found[0], Path::new("/v/lib/python3.11/site-packages").join(PLUGIN_IN_SITE_PACKAGES));
+        assert_eq!(
+            found[0],
+            Path::new("/v/lib/python3.11/site-packages").join(PLUGIN_IN_SITE_PACKAGES)
+        );
         assert!(found[1].starts_with("/elsewhere"));
         assert!(found.iter().any(|path| path.starts_with("/w/lib")));
     }
@@ -212,7 +234,10 @@ mod tests {
     #[test]
     fn a_venv_above_the_working_folder_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join(".venv/lib/python3.11/site-packages").join(PLUGIN_IN_SITE_PACKAGES);
+        let file = dir
+            .path()
+            .join(".venv/lib/python3.11/site-packages")
+            .join(PLUGIN_IN_SITE_PACKAGES);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, b"").unwrap();
         let below = dir.path().join("a/b");

@@ -97,9 +97,7 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, count: usize) -> Vec<(
                 let of = raw.__bindgen_anon_1;
                 let value = match raw.type_ {
                     INT => Value::Int(of.int64_value),
-                    INTS => {
-                        Value::Ints(slice(of.int64_array_value, raw.value_size).into())
-                    }
+                    INTS => Value::Ints(slice(of.int64_array_value, raw.value_size).into()),
                     FLOAT => Value::Float(of.float_value),
                     BOOL => Value::Bool(of.bool_value),
                     _ => Value::Text(

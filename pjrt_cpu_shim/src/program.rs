@@ -1,7 +1,11 @@
 //! What the optimized program says: donated parameters, and the cost of a run.
 
+use std::collections::hash_map::Entry;
+
 use parking_lot::Mutex;
-use pjrt_ffi::protos::xla::{HloBufferDonorProto, HloInputOutputAliasProto, HloModuleProto, HloModuleProtoWithConfig};
+use pjrt_ffi::protos::xla::{
+    HloBufferDonorProto, HloInputOutputAliasProto, HloModuleProto, HloModuleProtoWithConfig,
+};
 use pjrt_ffi::*;
 use prost::Message;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -62,7 +66,11 @@ fn optimized(executable: *mut PJRT_Executable) -> Result<Optimized, Fail> {
 }
 
 fn undecodable(error: &prost::DecodeError) -> Fail {
-    ShimError::new(Code::Internal, format!("the CPU plugin's optimized program does not decode: {error}")).into()
+    ShimError::new(
+        Code::Internal,
+        format!("the CPU plugin's optimized program does not decode: {error}"),
+    )
+    .into()
 }
 
 /// Parameters whose buffers a run uses up, in ascending order.
@@ -81,7 +89,11 @@ pub(crate) fn donated_parameters(executable: *mut PJRT_Executable) -> Result<Sma
     let mut found: SmallVec<[usize; 4]> = aliased
         .iter()
         .map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index))
-        .chain(donors.iter().map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index)))
+        .chain(
+            donors
+                .iter()
+                .map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index)),
+        )
         .filter_map(|index| usize::try_from(index).ok())
         .collect();
     found.sort_unstable();
@@ -118,10 +130,11 @@ entries! {
     "PJRT_Executable_GetCostAnalysis" fn cost_analysis(args: PJRT_Executable_GetCostAnalysis_Args, upto properties) {
         let mut costs = COSTS.lock();
         let key = (*args).executable as usize;
-        if !costs.contains_key(&key) {
-            costs.insert(key, cost((*args).executable)?);
-        }
-        let values = costs.get(&key).map(NamedValues::as_slice).unwrap_or_default();
+        let values = match costs.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(cost((*args).executable)?),
+        };
+        let values = values.as_slice();
         (*args).properties = values.as_ptr();
         (*args).num_properties = values.len();
         Ok(())

@@ -139,7 +139,10 @@ pub(crate) fn broken(why: ShimError) -> Table {
     table.set(slot::PJRT_Error_Destroy, error_destroy as *const () as usize);
     table.set(slot::PJRT_Error_Message, error_message as *const () as usize);
     table.set(slot::PJRT_Error_GetCode, error_get_code as *const () as usize);
-    table.set(slot::PJRT_Error_ForEachPayload, error_for_each_payload as *const () as usize);
+    table.set(
+        slot::PJRT_Error_ForEachPayload,
+        error_for_each_payload as *const () as usize,
+    );
     let api = table.0.as_mut_ptr().cast::<PJRT_Api>();
     // SAFETY: the table is large enough for the header, which is plain data.
     unsafe {

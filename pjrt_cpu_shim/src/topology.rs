@@ -106,21 +106,33 @@ impl Topology {
             let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
             match part.parse::<usize>() {
                 Ok(value) if digits && (1..=MAX_CHIPS).contains(&value) => parsed[at] = value,
-                _ => return Err(bad(format!("bound {part:?} is not a number from 1 to {MAX_CHIPS}"))),
+                _ => {
+                    return Err(bad(format!(
+                        "bound {part:?} is not a number from 1 to {MAX_CHIPS}"
+                    )));
+                }
             }
         }
         if generation.flat && parsed[2] != 1 {
             return Err(bad(format!("{} slices are two-dimensional", generation.name)));
         }
         if parsed[..2].iter().any(|&bound| bound != 1 && bound % 2 != 0) {
-            return Err(bad("odd bounds other than 1 do not divide into hosts of 2x2 chips".into()));
+            return Err(bad(
+                "odd bounds other than 1 do not divide into hosts of 2x2 chips".into(),
+            ));
         }
         let chips = parsed.iter().product::<usize>();
         if chips > MAX_CHIPS {
-            return Err(bad(format!("{chips} chips are more than the {MAX_CHIPS} that can be simulated")));
+            return Err(bad(format!(
+                "{chips} chips are more than the {MAX_CHIPS} that can be simulated"
+            )));
         }
         let own = generation.hbm_bytes - generation.hbm_bytes_per_chip * (chips as u64 - 1);
-        Ok(Self { generation, bounds: parsed, hbm_bytes: hbm_bytes.unwrap_or(own) })
+        Ok(Self {
+            generation,
+            bounds: parsed,
+            hbm_bytes: hbm_bytes.unwrap_or(own),
+        })
     }
 
     /// Number of PJRT devices.
@@ -150,16 +162,21 @@ impl Topology {
             ))
         };
         let text = std::str::from_utf8(bytes).map_err(|_| bad())?;
-        let line = text.strip_prefix(MAGIC).and_then(|rest| rest.strip_suffix('\n')).ok_or_else(bad)?;
+        let line = text
+            .strip_prefix(MAGIC)
+            .and_then(|rest| rest.strip_suffix('\n'))
+            .ok_or_else(bad)?;
         let (name, limit) = line.split_once(" hbm_bytes=").ok_or_else(bad)?;
         Self::parse(name, Some(limit.parse().map_err(|_| bad())?))
     }
 
     /// FNV-1a of the serialized form: stable over processes and builds.
     pub fn fingerprint(&self) -> u64 {
-        self.serialize().iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        self.serialize()
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            })
     }
 }
 
@@ -169,7 +186,11 @@ impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.bounds;
         write!(f, "{}:{x}x{y}", self.generation.name)?;
-        if self.generation.flat { Ok(()) } else { write!(f, "x{z}") }
+        if self.generation.flat {
+            Ok(())
+        } else {
+            write!(f, "x{z}")
+        }
     }
 }
 
@@ -184,10 +205,19 @@ mod tests {
         assert_eq!(slice.place(2), ([2, 0, 0], 0));
         assert_eq!(slice.place(4), ([0, 1, 0], 0));
         assert_eq!(slice.hbm_bytes, 33_546_035_200);
-        assert_eq!(Topology::parse("v6e:2x2", None).unwrap().hbm_bytes, 33_546_041_344);
-        assert_eq!(Topology::parse("v5p:2x2x2", None).unwrap().hbm_bytes, 102_786_658_304);
+        assert_eq!(
+            Topology::parse("v6e:2x2", None).unwrap().hbm_bytes,
+            33_546_041_344
+        );
+        assert_eq!(
+            Topology::parse("v5p:2x2x2", None).unwrap().hbm_bytes,
+            102_786_658_304
+        );
         let v4 = Topology::parse("v4:2x2x1", None).unwrap();
-        assert_eq!((v4.device_count(), v4.place(3), v4.hbm_bytes), (8, ([1, 0, 0], 1), 32_745_971_712));
+        assert_eq!(
+            (v4.device_count(), v4.place(3), v4.hbm_bytes),
+            (8, ([1, 0, 0], 1), 32_745_971_712)
+        );
     }
 
     #[test]
@@ -217,6 +247,9 @@ mod tests {
         }
         assert!(Topology::deserialize(b"\x0a\x03tpu").is_err());
         let one = Topology::parse("v6e:1x1", None).unwrap();
-        assert_ne!(one.fingerprint(), Topology::parse("v6e:2x2", None).unwrap().fingerprint());
+        assert_ne!(
+            one.fingerprint(),
+            Topology::parse("v6e:2x2", None).unwrap().fingerprint()
+        );
     }
 }

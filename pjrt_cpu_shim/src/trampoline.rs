@@ -40,13 +40,18 @@ pub(crate) fn install(
     }
     let calls = [const { AtomicU64::new(0) }; COUNT];
     // The table is built once, so nothing is installed yet.
-    let _ = INSTALLED.set(Installed { plan: plan.clone(), originals, calls });
+    let _ = INSTALLED.set(Installed {
+        plan: plan.clone(),
+        originals,
+        calls,
+    });
 }
 
 unsafe extern "C" fn trampoline<const SLOT: usize>(args: *mut c_void) -> *mut PJRT_Error {
     guard(SLOT_NAMES[SLOT], || {
-        let Some((installed, original)) =
-            INSTALLED.get().and_then(|installed| Some((installed, installed.originals[SLOT]?)))
+        let Some((installed, original)) = INSTALLED
+            .get()
+            .and_then(|installed| Some((installed, installed.originals[SLOT]?)))
         else {
             return Ok(());
         };

@@ -10,12 +10,20 @@ use pjrt_ffi::*;
 
 /// Both first calls of a client fail with this code and a text that holds all `parts`.
 fn refused(code: u32, parts: &[&str]) {
-    let initialize = call(slot::PJRT_Plugin_Initialize, &mut PJRT_Plugin_Initialize_Args::new()).unwrap_err();
+    let initialize = call(
+        slot::PJRT_Plugin_Initialize,
+        &mut PJRT_Plugin_Initialize_Args::new(),
+    )
+    .unwrap_err();
     let create = Client::create_with(&[]).err().unwrap();
     assert_eq!(initialize, create);
     assert_eq!(create.code, code, "{create:?}");
     for part in parts {
-        assert!(create.message.contains(part), "{part:?} is not in {}", create.message);
+        assert!(
+            create.message.contains(part),
+            "{part:?} is not in {}",
+            create.message
+        );
     }
 }
 
@@ -23,9 +31,16 @@ const ADVICE: &str = "pip install fastatomstruct-xla-cpu";
 
 #[test]
 fn a_named_file_that_is_not_there() {
-    in_child("a_named_file_that_is_not_there", &[("TORCH_TPU_CPU_PLUGIN", "/nowhere/plugin.so")], || {
-        refused(NOT_FOUND, &["TORCH_TPU_CPU_PLUGIN=/nowhere/plugin.so: no such file", ADVICE]);
-    });
+    in_child(
+        "a_named_file_that_is_not_there",
+        &[("TORCH_TPU_CPU_PLUGIN", "/nowhere/plugin.so")],
+        || {
+            refused(
+                NOT_FOUND,
+                &["TORCH_TPU_CPU_PLUGIN=/nowhere/plugin.so: no such file", ADVICE],
+            );
+        },
+    );
 }
 
 /// Copies this test into `folder` and runs `name` there, with nothing in the environment that leads to a plugin.
@@ -54,7 +69,10 @@ fn no_plugin_anywhere() {
     std::fs::create_dir_all(dir.path().join(".venv/lib/python3.11")).unwrap();
     from_folder("no_plugin_anywhere", &dir.path().join("deep/er"), || {
         let looked = ".venv/lib/python3.11/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so";
-        refused(NOT_FOUND, &["found none; looked at:", looked, ADVICE, "TORCH_TPU_CPU_PLUGIN"]);
+        refused(
+            NOT_FOUND,
+            &["found none; looked at:", looked, ADVICE, "TORCH_TPU_CPU_PLUGIN"],
+        );
     });
 }
 
@@ -67,27 +85,39 @@ fn the_wheel_beside_the_shim_is_found() {
         let plugin = plugins()[0].canonicalize().unwrap();
         std::os::unix::fs::symlink(plugin, site.join("fastatomstruct_xla_cpu/libpjrt_cpu.so")).unwrap();
     }
-    from_folder("the_wheel_beside_the_shim_is_found", &site.join("torch_tpu"), || {
-        let client = Client::create().unwrap();
-        assert_eq!(client.devices.len(), 1);
-        client.destroy();
-    });
+    from_folder(
+        "the_wheel_beside_the_shim_is_found",
+        &site.join("torch_tpu"),
+        || {
+            let client = Client::create().unwrap();
+            assert_eq!(client.devices.len(), 1);
+            client.destroy();
+        },
+    );
 }
 
 #[test]
 fn a_file_that_is_no_library() {
     let text = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    in_child("a_file_that_is_no_library", &[("TORCH_TPU_CPU_PLUGIN", text)], || {
-        refused(NOT_FOUND, &["Cargo.toml", "cannot be loaded", ADVICE]);
-    });
+    in_child(
+        "a_file_that_is_no_library",
+        &[("TORCH_TPU_CPU_PLUGIN", text)],
+        || {
+            refused(NOT_FOUND, &["Cargo.toml", "cannot be loaded", ADVICE]);
+        },
+    );
 }
 
 #[test]
 fn the_simulator_on_top_of_itself() {
     let own = std::env::current_exe().unwrap();
-    in_child("the_simulator_on_top_of_itself", &[("TORCH_TPU_CPU_PLUGIN", own.to_str().unwrap())], || {
-        refused(INVALID_ARGUMENT, &["the simulator itself", ADVICE]);
-    });
+    in_child(
+        "the_simulator_on_top_of_itself",
+        &[("TORCH_TPU_CPU_PLUGIN", own.to_str().unwrap())],
+        || {
+            refused(INVALID_ARGUMENT, &["the simulator itself", ADVICE]);
+        },
+    );
 }
 
 /// Compiles a small library and runs the body on it as the CPU plugin.
@@ -106,9 +136,13 @@ fn on_library(name: &str, source: &str, body: impl FnOnce()) {
 
 #[test]
 fn a_library_that_is_no_plugin() {
-    on_library("a_library_that_is_no_plugin", "#[unsafe(no_mangle)] pub extern \"C\" fn other() {}", || {
-        refused(INVALID_ARGUMENT, &["exports no GetPjrtApi", ADVICE]);
-    });
+    on_library(
+        "a_library_that_is_no_plugin",
+        "#[unsafe(no_mangle)] pub extern \"C\" fn other() {}",
+        || {
+            refused(INVALID_ARGUMENT, &["exports no GetPjrtApi", ADVICE]);
+        },
+    );
 }
 
 #[test]
@@ -122,23 +156,38 @@ fn another_major_version() {
 
 #[test]
 fn malformed_settings() {
-    on_each_plugin("malformed_settings", &[("TORCH_TPU_SIM_HBM_BYTES", "16GB")], || {
-        refused(INVALID_ARGUMENT, &["TORCH_TPU_SIM_HBM_BYTES=\"16GB\"", "number of bytes"]);
-    });
+    on_each_plugin(
+        "malformed_settings",
+        &[("TORCH_TPU_SIM_HBM_BYTES", "16GB")],
+        || {
+            refused(
+                INVALID_ARGUMENT,
+                &["TORCH_TPU_SIM_HBM_BYTES=\"16GB\"", "number of bytes"],
+            );
+        },
+    );
 }
 
 #[test]
 fn a_malformed_topology() {
-    on_each_plugin("a_malformed_topology", &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2y2")], || {
-        refused(INVALID_ARGUMENT, &["TORCH_TPU_SIM_TOPOLOGY", "v6e:2y2", "v6e:2x2"]);
-    });
+    on_each_plugin(
+        "a_malformed_topology",
+        &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2y2")],
+        || {
+            refused(
+                INVALID_ARGUMENT,
+                &["TORCH_TPU_SIM_TOPOLOGY", "v6e:2y2", "v6e:2x2"],
+            );
+        },
+    );
 }
 
 #[test]
 fn a_null_argument_struct_is_refused() {
     on_each_plugin("a_null_argument_struct_is_refused", &[], || {
         // SAFETY: the table is whole; null is what is being tried.
-        let error = unsafe { (*pjrt_cpu_shim::GetPjrtApi()).PJRT_Client_Create.unwrap()(std::ptr::null_mut()) };
+        let error =
+            unsafe { (*pjrt_cpu_shim::GetPjrtApi()).PJRT_Client_Create.unwrap()(std::ptr::null_mut()) };
         let error = failure(error).unwrap_err();
         assert_eq!(error.code, INVALID_ARGUMENT);
         assert!(error.message.contains("PJRT_Client_Create"), "{error:?}");

@@ -8,7 +8,10 @@ use common::*;
 
 #[test]
 fn the_nth_call_fails_and_the_next_succeeds() {
-    let env = [("TORCH_TPU_SIM_FAULT", "LoadedExecutable_Execute@2=RESOURCE_EXHAUSTED;BufferFromHostBuffer@3+=UNAVAILABLE:gone")];
+    let env = [(
+        "TORCH_TPU_SIM_FAULT",
+        "LoadedExecutable_Execute@2=RESOURCE_EXHAUSTED;BufferFromHostBuffer@3+=UNAVAILABLE:gone",
+    )];
     on_each_plugin("the_nth_call_fails_and_the_next_succeeds", &env, || {
         let client = Client::create().unwrap();
         let a = client.upload(0, &[1.0; 4]).unwrap();
@@ -16,7 +19,12 @@ fn the_nth_call_fails_and_the_next_succeeds() {
         destroy(execute(executable, &[a, a], false).unwrap().0);
         let error = execute(executable, &[a, a], false).unwrap_err();
         assert_eq!(error.code, RESOURCE_EXHAUSTED);
-        assert!(error.message.contains("PJRT_LoadedExecutable_Execute: injected fault at call 2"), "{error:?}");
+        assert!(
+            error
+                .message
+                .contains("PJRT_LoadedExecutable_Execute: injected fault at call 2"),
+            "{error:?}"
+        );
         assert_eq!(in_use(client.devices[0]), 16, "the failed call took nothing");
         destroy(execute(executable, &[a, a], false).unwrap().0);
         destroy(client.upload(0, &[1.0; 4]).unwrap());
@@ -33,25 +41,32 @@ fn the_nth_call_fails_and_the_next_succeeds() {
 
 #[test]
 fn a_delay_holds_the_call_back() {
-    on_each_plugin("a_delay_holds_the_call_back", &[("TORCH_TPU_SIM_FAULT", "Client_PlatformName@1=delay:80ms")], || {
-        let client = Client::create().unwrap();
-        let time = || {
-            let mut args = pjrt_ffi::PJRT_Client_PlatformName_Args::new();
-            args.client = client.raw;
-            let start = Instant::now();
-            call(pjrt_ffi::slot::PJRT_Client_PlatformName, &mut args).unwrap();
-            assert_eq!(text(args.platform_name, args.platform_name_size), "tpu_sim");
-            start.elapsed()
-        };
-        assert!(time() >= Duration::from_millis(80));
-        assert!(time() < Duration::from_millis(80));
-        client.destroy();
-    });
+    on_each_plugin(
+        "a_delay_holds_the_call_back",
+        &[("TORCH_TPU_SIM_FAULT", "Client_PlatformName@1=delay:80ms")],
+        || {
+            let client = Client::create().unwrap();
+            let time = || {
+                let mut args = pjrt_ffi::PJRT_Client_PlatformName_Args::new();
+                args.client = client.raw;
+                let start = Instant::now();
+                call(pjrt_ffi::slot::PJRT_Client_PlatformName, &mut args).unwrap();
+                assert_eq!(text(args.platform_name, args.platform_name_size), "tpu_sim");
+                start.elapsed()
+            };
+            assert!(time() >= Duration::from_millis(80));
+            assert!(time() < Duration::from_millis(80));
+            client.destroy();
+        },
+    );
 }
 
 #[test]
 fn an_asynchronous_fault_fails_the_results() {
-    let env = [("TORCH_TPU_SIM_FAULT", "Execute@1=async:ABORTED;BufferFromHostBuffer@2=async:INTERNAL;ToHostBuffer@1=async:UNAVAILABLE")];
+    let env = [(
+        "TORCH_TPU_SIM_FAULT",
+        "Execute@1=async:ABORTED;BufferFromHostBuffer@2=async:INTERNAL;ToHostBuffer@1=async:UNAVAILABLE",
+    )];
     on_each_plugin("an_asynchronous_fault_fails_the_results", &env, || {
         let client = Client::create().unwrap();
         let a = client.upload(0, &[1.0; 4]).unwrap();

@@ -9,51 +9,61 @@ const KIB: usize = 256;
 
 #[test]
 fn statistics_follow_every_buffer() {
-    on_each_plugin("statistics_follow_every_buffer", &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:1x2")], || {
-        let client = Client::create().unwrap();
-        let device = client.devices[0];
-        assert_eq!(in_use(device), 0);
-        let a = client.upload(0, &[1.0; KIB]).unwrap();
-        let b = client.upload(0, &[2.0; 2 * KIB]).unwrap();
-        let now = stats(device);
-        assert_eq!((now.bytes_in_use, now.peak_bytes_in_use, now.num_allocs), (3072, 3072, 2));
-        assert_eq!((now.largest_alloc_size, now.bytes_limit), (2048, 33_546_042_368));
-        assert!(now.peak_bytes_in_use_is_set && now.bytes_limit_is_set && now.num_allocs_is_set);
-        assert!(!now.pool_bytes_is_set);
-        destroy(b);
-        assert_eq!((stats(device).bytes_in_use, stats(device).peak_bytes_in_use), (1024, 3072));
+    on_each_plugin(
+        "statistics_follow_every_buffer",
+        &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:1x2")],
+        || {
+            let client = Client::create().unwrap();
+            let device = client.devices[0];
+            assert_eq!(in_use(device), 0);
+            let a = client.upload(0, &[1.0; KIB]).unwrap();
+            let b = client.upload(0, &[2.0; 2 * KIB]).unwrap();
+            let now = stats(device);
+            assert_eq!(
+                (now.bytes_in_use, now.peak_bytes_in_use, now.num_allocs),
+                (3072, 3072, 2)
+            );
+            assert_eq!((now.largest_alloc_size, now.bytes_limit), (2048, 33_546_042_368));
+            assert!(now.peak_bytes_in_use_is_set && now.bytes_limit_is_set && now.num_allocs_is_set);
+            assert!(!now.pool_bytes_is_set);
+            destroy(b);
+            assert_eq!(
+                (stats(device).bytes_in_use, stats(device).peak_bytes_in_use),
+                (1024, 3072)
+            );
 
-        let mut clear = PJRT_Device_ClearMemoryStats_Args::new();
-        clear.device = device;
-        call(slot::PJRT_Device_ClearMemoryStats, &mut clear).unwrap();
-        assert_eq!(stats(device).peak_bytes_in_use, 1024);
+            let mut clear = PJRT_Device_ClearMemoryStats_Args::new();
+            clear.device = device;
+            call(slot::PJRT_Device_ClearMemoryStats, &mut clear).unwrap();
+            assert_eq!(stats(device).peak_bytes_in_use, 1024);
 
-        let executable = client.compile(&add(KIB, "")).unwrap();
-        let (sum, event) = execute(executable, &[a, a], true).unwrap();
-        await_event(event).unwrap();
-        assert_eq!(in_use(device), 2048);
-        assert_eq!(download(sum, KIB).unwrap(), [2.0; KIB]);
+            let executable = client.compile(&add(KIB, "")).unwrap();
+            let (sum, event) = execute(executable, &[a, a], true).unwrap();
+            await_event(event).unwrap();
+            assert_eq!(in_use(device), 2048);
+            assert_eq!(download(sum, KIB).unwrap(), [2.0; KIB]);
 
-        let mut copy = PJRT_Buffer_CopyToDevice_Args::new();
-        copy.buffer = sum;
-        copy.dst_device = client.devices[1];
-        call(slot::PJRT_Buffer_CopyToDevice, &mut copy).unwrap();
-        ready(copy.dst_buffer).unwrap();
-        assert_eq!((in_use(device), in_use(client.devices[1])), (2048, 1024));
-        destroy(copy.dst_buffer);
-        assert_eq!(in_use(client.devices[1]), 0);
+            let mut copy = PJRT_Buffer_CopyToDevice_Args::new();
+            copy.buffer = sum;
+            copy.dst_device = client.devices[1];
+            call(slot::PJRT_Buffer_CopyToDevice, &mut copy).unwrap();
+            ready(copy.dst_buffer).unwrap();
+            assert_eq!((in_use(device), in_use(client.devices[1])), (2048, 1024));
+            destroy(copy.dst_buffer);
+            assert_eq!(in_use(client.devices[1]), 0);
 
-        let mut delete = PJRT_Buffer_Delete_Args::new();
-        delete.buffer = sum;
-        call(slot::PJRT_Buffer_Delete, &mut delete).unwrap();
-        assert_eq!(in_use(device), 1024, "delete gives the memory back");
-        destroy(sum);
-        assert_eq!(in_use(device), 1024, "and destroy gives nothing back twice");
-        destroy(a);
-        assert_eq!(in_use(device), 0);
-        destroy_executable(executable);
-        client.destroy();
-    });
+            let mut delete = PJRT_Buffer_Delete_Args::new();
+            delete.buffer = sum;
+            call(slot::PJRT_Buffer_Delete, &mut delete).unwrap();
+            assert_eq!(in_use(device), 1024, "delete gives the memory back");
+            destroy(sum);
+            assert_eq!(in_use(device), 1024, "and destroy gives nothing back twice");
+            destroy(a);
+            assert_eq!(in_use(device), 0);
+            destroy_executable(executable);
+            client.destroy();
+        },
+    );
 }
 
 #[test]
@@ -62,7 +72,9 @@ fn host_memory_costs_nothing() {
         let client = Client::create().unwrap();
         for kind in ["pinned_host", "unpinned_host"] {
             let memory = client.memory(0, kind);
-            let buffer = client.upload_to(std::ptr::null_mut(), memory, &[1.0; KIB]).unwrap();
+            let buffer = client
+                .upload_to(std::ptr::null_mut(), memory, &[1.0; KIB])
+                .unwrap();
             assert_eq!(in_use(client.devices[0]), 0, "{kind}");
             let mut copy = PJRT_Buffer_CopyToMemory_Args::new();
             copy.buffer = buffer;
@@ -85,7 +97,10 @@ fn donated_arguments_make_room() {
         let client = Client::create().unwrap();
         let device = client.devices[0];
         let n = KIB + KIB / 2;
-        let (a, b) = (client.upload(0, &vec![1.0; n]).unwrap(), client.upload(0, &vec![2.0; n]).unwrap());
+        let (a, b) = (
+            client.upload(0, &vec![1.0; n]).unwrap(),
+            client.upload(0, &vec![2.0; n]).unwrap(),
+        );
         assert_eq!(in_use(device), 3072);
         let plain = client.compile(&add(n, "")).unwrap();
         let error = execute(plain, &[a, b], false).unwrap_err();
@@ -103,7 +118,10 @@ fn donated_arguments_make_room() {
             assert_eq!(in_use(device), 3072, "{donation}");
             assert_eq!(download(sum, n).unwrap(), vec![3.0; n]);
             let error = execute(donating, &[copy, b], false).unwrap_err();
-            assert!(error.message.contains("donated") || error.message.contains("deleted"), "{error:?}");
+            assert!(
+                error.message.contains("donated") || error.message.contains("deleted"),
+                "{error:?}"
+            );
             assert_eq!(in_use(device), 3072, "a failed run leaves the account as it was");
             destroy(sum);
             destroy(copy);
@@ -138,11 +156,19 @@ fn past_the_limit_the_error_says_who_holds_what() {
             "8192 bytes (8.00 KiB) in 8 buffers f32[256] made by adder",
             "1024 bytes (1.00 KiB) in 1 buffer f32[256] from the host",
         ] {
-            assert!(error.message.contains(part), "{part:?} is not in {}", error.message);
+            assert!(
+                error.message.contains(part),
+                "{part:?} is not in {}",
+                error.message
+            );
         }
         let error = client.upload(0, &[0.0; KIB]).unwrap_err();
         assert_eq!(error.code, RESOURCE_EXHAUSTED);
-        assert!(error.message.contains("asked for 1024 bytes (1.00 KiB) for a buffer f32[256] from the host"));
+        assert!(
+            error
+                .message
+                .contains("asked for 1024 bytes (1.00 KiB) for a buffer f32[256] from the host")
+        );
         // What is freed can be used again.
         destroy(sums.pop().unwrap());
         destroy(client.upload(0, &[0.0; KIB]).unwrap());
@@ -168,7 +194,10 @@ fn a_short_argument_struct_is_filled_as_far_as_it_goes() {
         args.struct_size = 24;
         let error = call(slot::PJRT_Device_MemoryStats, &mut args).unwrap_err();
         assert_eq!(error.code, INVALID_ARGUMENT);
-        assert!(error.message.contains("struct_size must cover `bytes_in_use`"), "{error:?}");
+        assert!(
+            error.message.contains("struct_size must cover `bytes_in_use`"),
+            "{error:?}"
+        );
         client.destroy();
     });
 }

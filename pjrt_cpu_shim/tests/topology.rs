@@ -40,7 +40,10 @@ fn debug(device: *mut PJRT_DeviceDescription) -> (String, String) {
     let mut short = PJRT_DeviceDescription_ToString_Args::new();
     short.device_description = device;
     call(slot::PJRT_DeviceDescription_ToString, &mut short).unwrap();
-    (text(debug.debug_string, debug.debug_string_size), text(short.to_string, short.to_string_size))
+    (
+        text(debug.debug_string, debug.debug_string_size),
+        text(short.to_string, short.to_string_size),
+    )
 }
 
 /// Attributes as text, sorted by name.
@@ -79,39 +82,46 @@ fn of_device(device: *mut PJRT_Device) -> *mut PJRT_DeviceDescription {
 
 #[test]
 fn devices_look_like_a_v6e_slice() {
-    on_each_plugin("devices_look_like_a_v6e_slice", &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x4")], || {
-        let client = Client::create().unwrap();
-        assert_eq!(client.devices.len(), 8);
-        let device = of_device(client.devices[3]);
-        assert_eq!(kind(device), "TPU v6 lite");
-        assert_eq!(
-            debug(device),
-            (
-                "TPU_3(process=0,(1,1,0,0))".to_owned(),
-                "TpuDevice(id=3, process_index=0, coords=(1,1,0), core_on_chip=0)".to_owned()
-            )
-        );
-        assert_eq!(
-            attributes(device),
-            [
-                "coords=[1, 1, 0]",
-                "core_on_chip=0",
-                "device_memory_bytes_limit=33546039296",
-                "num_cores=1",
-                "simulated=1"
-            ]
-        );
-        let mut id = PJRT_DeviceDescription_Id_Args::new();
-        id.device_description = device;
-        call(slot::PJRT_DeviceDescription_Id, &mut id).unwrap();
-        assert_eq!(id.id, 3);
-        let mut version = PJRT_Client_PlatformVersion_Args::new();
-        version.client = client.raw;
-        call(slot::PJRT_Client_PlatformVersion, &mut version).unwrap();
-        let version = text(version.platform_version, version.platform_version_size);
-        assert!(version.contains("v6e:2x4") && version.contains("PJRT API 0.1"), "{version}");
-        client.destroy();
-    });
+    on_each_plugin(
+        "devices_look_like_a_v6e_slice",
+        &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x4")],
+        || {
+            let client = Client::create().unwrap();
+            assert_eq!(client.devices.len(), 8);
+            let device = of_device(client.devices[3]);
+            assert_eq!(kind(device), "TPU v6 lite");
+            assert_eq!(
+                debug(device),
+                (
+                    "TPU_3(process=0,(1,1,0,0))".to_owned(),
+                    "TpuDevice(id=3, process_index=0, coords=(1,1,0), core_on_chip=0)".to_owned()
+                )
+            );
+            assert_eq!(
+                attributes(device),
+                [
+                    "coords=[1, 1, 0]",
+                    "core_on_chip=0",
+                    "device_memory_bytes_limit=33546039296",
+                    "num_cores=1",
+                    "simulated=1"
+                ]
+            );
+            let mut id = PJRT_DeviceDescription_Id_Args::new();
+            id.device_description = device;
+            call(slot::PJRT_DeviceDescription_Id, &mut id).unwrap();
+            assert_eq!(id.id, 3);
+            let mut version = PJRT_Client_PlatformVersion_Args::new();
+            version.client = client.raw;
+            call(slot::PJRT_Client_PlatformVersion, &mut version).unwrap();
+            let version = text(version.platform_version, version.platform_version_size);
+            assert!(
+                version.contains("v6e:2x4") && version.contains("PJRT API 0.1"),
+                "{version}"
+            );
+            client.destroy();
+        },
+    );
 }
 
 #[test]
@@ -127,7 +137,10 @@ fn every_slice_can_be_named_without_a_client() {
             let topology = by_name(name).unwrap();
             let devices = descriptions(topology);
             assert_eq!(devices.len(), count, "{name}");
-            assert!(devices.iter().all(|&device| kind(device) == device_kind), "{name}");
+            assert!(
+                devices.iter().all(|&device| kind(device) == device_kind),
+                "{name}"
+            );
 
             let mut serialized = PJRT_TopologyDescription_Serialize_Args::new();
             serialized.topology = topology;
@@ -156,7 +169,9 @@ fn every_slice_can_be_named_without_a_client() {
         foreign.serialized_topology = c"\n\x03tpu".as_ptr();
         foreign.serialized_topology_size = 5;
         assert_eq!(
-            call(slot::PJRT_TopologyDescription_Deserialize, &mut foreign).unwrap_err().code,
+            call(slot::PJRT_TopologyDescription_Deserialize, &mut foreign)
+                .unwrap_err()
+                .code,
             INVALID_ARGUMENT
         );
     });
@@ -182,11 +197,16 @@ fn a_program_compiled_without_a_client_loads_and_runs() {
         // SAFETY: the executable owns the properties.
         let properties = unsafe { std::slice::from_raw_parts(cost.properties, cost.num_properties) };
         let get = |wanted: &str| {
-            let found = properties.iter().find(|value| text(value.name, value.name_size) == wanted);
+            let found = properties
+                .iter()
+                .find(|value| text(value.name, value.name_size) == wanted);
             // SAFETY: cost properties are floats.
             unsafe { found.expect(wanted).__bindgen_anon_1.float_value }
         };
-        assert_eq!((get("flops"), get("bytes accessed"), get("transcendentals")), (4.0, 48.0, 0.0));
+        assert_eq!(
+            (get("flops"), get("bytes accessed"), get("transcendentals")),
+            (4.0, 48.0, 0.0)
+        );
 
         let client = Client::create().unwrap();
         let mut load = PJRT_Client_Load_Args::new();
@@ -237,7 +257,8 @@ fn memory_descriptions_match_the_real_memory_spaces() {
         // SAFETY: the extension structs are as the public header declares them.
         unsafe {
             let head = (*pjrt_cpu_shim::GetPjrtApi()).extension_start;
-            let found = find_extension(head, extension_kind::MEMORY_DESCRIPTIONS).expect("MemoryDescriptions");
+            let found =
+                find_extension(head, extension_kind::MEMORY_DESCRIPTIONS).expect("MemoryDescriptions");
             let extension = found.cast::<Extension>().as_ref();
             let mut args: Describe = std::mem::zeroed();
             args.struct_size = size_of::<Describe>();
@@ -263,23 +284,40 @@ fn memory_descriptions_match_the_real_memory_spaces() {
 
 #[test]
 fn create_options_are_checked_by_name() {
-    on_each_plugin("create_options_are_checked_by_name", &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x2")], || {
-        call(slot::PJRT_Plugin_Initialize, &mut PJRT_Plugin_Initialize_Args::new()).unwrap();
-        for options in [
-            vec![int_option("cpu_device_count", 4)],
-            vec![int_option("cpu_device_count", 1), int_option("max_inflight_computations", 8)],
-        ] {
-            let client = Client::create_with(&options).unwrap();
-            assert_eq!(client.devices.len(), 4);
-            client.destroy();
-        }
-        for (options, part) in [
-            ([int_option("cpu_device_count", 5)], "cpu_device_count=Int(5) does not fit v6e:2x2"),
-            ([int_option("gpu_memory_fraction", 1)], "\"gpu_memory_fraction\" is unknown"),
-        ] {
-            let error = Client::create_with(&options).err().unwrap();
-            assert_eq!(error.code, INVALID_ARGUMENT);
-            assert!(error.message.contains(part), "{error:?}");
-        }
-    });
+    on_each_plugin(
+        "create_options_are_checked_by_name",
+        &[("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x2")],
+        || {
+            call(
+                slot::PJRT_Plugin_Initialize,
+                &mut PJRT_Plugin_Initialize_Args::new(),
+            )
+            .unwrap();
+            for options in [
+                vec![int_option("cpu_device_count", 4)],
+                vec![
+                    int_option("cpu_device_count", 1),
+                    int_option("max_inflight_computations", 8),
+                ],
+            ] {
+                let client = Client::create_with(&options).unwrap();
+                assert_eq!(client.devices.len(), 4);
+                client.destroy();
+            }
+            for (options, part) in [
+                (
+                    [int_option("cpu_device_count", 5)],
+                    "cpu_device_count=Int(5) does not fit v6e:2x2",
+                ),
+                (
+                    [int_option("gpu_memory_fraction", 1)],
+                    "\"gpu_memory_fraction\" is unknown",
+                ),
+            ] {
+                let error = Client::create_with(&options).err().unwrap();
+                assert_eq!(error.code, INVALID_ARGUMENT);
+                assert!(error.message.contains(part), "{error:?}");
+            }
+        },
+    );
 }

@@ -20,12 +20,18 @@ pub fn plugins() -> Vec<PathBuf> {
     let lib = concat!(env!("CARGO_MANIFEST_DIR"), "/../.venv/lib");
     let mut found = Vec::new();
     for version in std::fs::read_dir(lib).into_iter().flatten().flatten() {
-        for plugin in ["fastatomstruct_xla_cpu/libpjrt_cpu.so", "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"] {
+        for plugin in [
+            "fastatomstruct_xla_cpu/libpjrt_cpu.so",
+            "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so",
+        ] {
             let path = version.path().join("site-packages").join(plugin);
             found.extend(path.is_file().then_some(path));
         }
     }
-    assert!(!found.is_empty(), "no CPU plugin: run tools/dev setup, or set TORCH_TPU_CPU_PLUGIN");
+    assert!(
+        !found.is_empty(),
+        "no CPU plugin: run tools/dev setup, or set TORCH_TPU_CPU_PLUGIN"
+    );
     found
 }
 
@@ -52,11 +58,21 @@ pub fn in_child(name: &str, env: &[(&str, &str)], body: impl FnOnce()) {
 
 fn child(name: &str, env: &[(&str, &str)]) {
     let mut command = Command::new(std::env::current_exe().expect("the test's own path"));
-    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
-    for variable in ["TORCH_TPU_CPU_PLUGIN", "TORCH_TPU_SIM_TOPOLOGY", "TORCH_TPU_SIM_HBM_BYTES", "TORCH_TPU_SIM_FAULT"] {
+    command
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1");
+    for variable in [
+        "TORCH_TPU_CPU_PLUGIN",
+        "TORCH_TPU_SIM_TOPOLOGY",
+        "TORCH_TPU_SIM_HBM_BYTES",
+        "TORCH_TPU_SIM_FAULT",
+    ] {
         command.env_remove(variable);
     }
-    let output = command.envs(env.iter().copied()).output().expect("the test starts again");
+    let output = command
+        .envs(env.iter().copied())
+        .output()
+        .expect("the test starts again");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && text.contains("1 passed"),
@@ -89,7 +105,10 @@ pub struct Padded<T> {
 }
 
 pub fn padded<T>(args: T) -> Padded<T> {
-    let mut padded = Padded { args, padding: [0; 32] };
+    let mut padded = Padded {
+        args,
+        padding: [0; 32],
+    };
     // SAFETY: argument structs start with `struct_size`.
     unsafe { (&raw mut padded).cast::<usize>().write(size_of::<Padded<T>>()) };
     padded
@@ -100,7 +119,8 @@ pub fn call<T>(slot: usize, args: &mut T) -> Result<(), Failure> {
     let api = std::ptr::NonNull::new(pjrt_cpu_shim::GetPjrtApi().cast_mut()).expect("a table");
     // SAFETY: the table is whole, and `slot` goes with `T` at every use in these tests.
     unsafe {
-        let entry = api_fn_at(api, slot_offset(slot)).unwrap_or_else(|| panic!("{:?} is absent", slot_name(slot)));
+        let entry =
+            api_fn_at(api, slot_offset(slot)).unwrap_or_else(|| panic!("{:?} is absent", slot_name(slot)));
         let entry: unsafe extern "C" fn(*mut T) -> *mut PJRT_Error = std::mem::transmute(entry);
         failure(entry(args))
     }
@@ -124,7 +144,10 @@ pub fn failure(error: *mut PJRT_Error) -> Result<(), Failure> {
         let text = std::slice::from_raw_parts(message.message.cast::<u8>(), message.message_size).to_vec();
         api.PJRT_Error_GetCode.expect("an entry")(&mut code);
         api.PJRT_Error_Destroy.expect("an entry")(&mut destroy);
-        Err(Failure { code: code.code, message: String::from_utf8(text).expect("UTF-8") })
+        Err(Failure {
+            code: code.code,
+            message: String::from_utf8(text).expect("UTF-8"),
+        })
     }
 }
 
@@ -135,7 +158,10 @@ pub struct Client {
 
 impl Client {
     pub fn create() -> Result<Self, Failure> {
-        call(slot::PJRT_Plugin_Initialize, &mut PJRT_Plugin_Initialize_Args::new())?;
+        call(
+            slot::PJRT_Plugin_Initialize,
+            &mut PJRT_Plugin_Initialize_Args::new(),
+        )?;
         Self::create_with(&[])
     }
 
@@ -151,7 +177,10 @@ impl Client {
         let list = unsafe {
             std::slice::from_raw_parts(devices.addressable_devices, devices.num_addressable_devices)
         };
-        Ok(Self { raw: args.client, devices: list.to_vec() })
+        Ok(Self {
+            raw: args.client,
+            devices: list.to_vec(),
+        })
     }
 
     pub fn destroy(self) {
@@ -167,7 +196,10 @@ impl Client {
         call(slot::PJRT_Device_AddressableMemories, &mut args).unwrap();
         // SAFETY: the device owns the list.
         let list = unsafe { std::slice::from_raw_parts(args.memories, args.num_memories) };
-        *list.iter().find(|&&memory| memory_kind(memory) == kind).expect("a memory of the kind")
+        *list
+            .iter()
+            .find(|&&memory| memory_kind(memory) == kind)
+            .expect("a memory of the kind")
     }
 
     pub fn upload(&self, device: usize, values: &[f32]) -> Result<*mut PJRT_Buffer, Failure> {
