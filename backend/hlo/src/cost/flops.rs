@@ -40,6 +40,7 @@ pub(crate) fn of(
         | "is-finite"
         | "maximum"
         | "minimum"
+        | "mulhi"
         | "multiply"
         | "negate"
         | "not"
@@ -112,19 +113,10 @@ pub(crate) fn of(
         }
         "all-reduce" | "all-reduce-start" => flops(out),
         "reduce-scatter" => flops(elements_of(operand(0))),
+        // As XLA: the whole array counts as one list, whatever dimension is sorted.
         "sort" => {
-            let first = operand(0);
-            let n = elements_of(first);
-            let length = instruction
-                .dimensions
-                .first()
-                .and_then(|&d| dim(first.map(|s| &s.dimensions[..]), d))
-                .unwrap_or(n);
-            flops(if length > 1.0 {
-                n * length.log2().ceil()
-            } else {
-                0.0
-            })
+            let n = elements_of(operand(0));
+            flops(if n > 1.0 { n * n.log2().ceil() } else { 0.0 })
         }
         "fft" => {
             let log: f64 = instruction

@@ -60,6 +60,20 @@ impl Cost {
         }
     }
 
+    fn raise(&mut self, other: &Self) {
+        self.flops = self.flops.max(other.flops);
+        self.transcendentals = self.transcendentals.max(other.transcendentals);
+        self.bytes_accessed = self.bytes_accessed.max(other.bytes_accessed);
+        self.unknown_trip_counts = self.unknown_trip_counts.max(other.unknown_trip_counts);
+        self.custom_calls = self.custom_calls.max(other.custom_calls);
+        for (opcode, o) in &other.by_opcode {
+            let c = self.by_opcode.entry(opcode.clone()).or_default();
+            c.flops = c.flops.max(o.flops);
+            c.transcendentals = c.transcendentals.max(o.transcendentals);
+            c.bytes_accessed = c.bytes_accessed.max(o.bytes_accessed);
+        }
+    }
+
     fn count(&mut self, opcode: &str, work: Work, bytes: f64) {
         self.flops += work.flops;
         self.transcendentals += work.transcendentals;
@@ -182,12 +196,12 @@ impl<'i, 'a> Analysis<'i, 'a> {
                 cost.add(&condition, checks);
             }
             "conditional" => {
-                let branches = 0..instruction.called_computation_ids.len();
-                let weight = |c: &Cost| c.flops + c.transcendentals + c.bytes_accessed;
-                let dearest = branches
-                    .map(|n| self.called(instruction, n, &none, depth))
-                    .max_by(|a, b| weight(a).total_cmp(&weight(b)));
-                cost.add(&dearest.unwrap_or_default(), 1.0);
+                // As XLA: of each figure the greatest that a branch has.
+                let mut most = Cost::default();
+                for n in 0..instruction.called_computation_ids.len() {
+                    most.raise(&self.called(instruction, n, &none, depth));
+                }
+                cost.add(&most, 1.0);
             }
             "call" | "async-start" => {
                 let inner = self.called(instruction, 0, &none, depth);

@@ -187,10 +187,13 @@ fn slices_and_in_place_updates_move_only_what_they_touch() {
 }
 
 #[test]
-fn the_dearest_branch_counts_and_cycles_end() {
+fn branches_count_at_their_most_and_cycles_end() {
     let s = f32s(&[8]);
     let mut b = Build::new();
-    let cheap = b.computation(|c| c.parameter(0, s.clone()));
+    let cheap = b.computation(|c| {
+        let x = c.parameter(0, s.clone());
+        c.op("negate", s.clone(), &[x])
+    });
     let dear = b.computation(|c| {
         let x = c.parameter(0, s.clone());
         c.op("exponential", s.clone(), &[x])
@@ -202,7 +205,9 @@ fn the_dearest_branch_counts_and_cycles_end() {
             i.called_computation_ids = vec![cheap, dear];
         })
     });
-    assert_eq!(analyze(&b.module(main)).transcendentals, 8.0);
+    let cost = analyze(&b.module(main));
+    assert_eq!((cost.flops, cost.transcendentals), (8.0, 8.0));
+    assert_eq!(cost.bytes_accessed, 64.0);
     // A damaged module: a computation that calls itself, and one that is not there.
     let own = b.computation(|c| {
         let x = c.parameter(0, s.clone());

@@ -198,3 +198,29 @@ fn the_table_names_the_dearest_and_where_it_comes_from() {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }
+
+mod damaged {
+    use super::*;
+    use proptest::prelude::*;
+    use prost::Message;
+
+    proptest! {
+        /// Whatever bytes a plugin hands out: an error or figures, never a panic or an endless walk.
+        #[test]
+        fn modules_are_read_without_a_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12)) {
+            let mut bytes = nested().encode_to_vec();
+            for (at, value) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            if let Ok(module) = crate::module::parse(&bytes, "hlo") {
+                let signature = crate::signature(&module);
+                prop_assert!(signature.donated().len() <= signature.parameters.len());
+                let r = report(&Input::of(&module).unwrap());
+                prop_assert!(r.top.len() <= TOP);
+                prop_assert!(r.cost.estimated_seconds.is_finite());
+                prop_assert!(!r.to_string().is_empty());
+            }
+        }
+    }
+}
