@@ -85,6 +85,7 @@ pub(crate) fn working(inner: &Inner, faults: &crate::fault::FaultPlan) -> Table 
 
         PJRT_Client_BufferFromHostBuffer = transfer::from_host,
         PJRT_Client_CreateUninitializedBuffer = transfer::uninitialized,
+        PJRT_Client_CreateViewOfDeviceBuffer = transfer::create_view,
         PJRT_Client_CreateAliasBuffer = transfer::create_alias,
         PJRT_Client_FulfillAliasBuffer = transfer::fulfill_alias,
         PJRT_Client_CreateBuffersForAsyncHostToDevice = transfer::start_transfer,

@@ -133,6 +133,8 @@ pub(crate) struct EndTransferArgs {
     transfer_manager: *mut std::ffi::c_void,
 }
 
+unsafe extern "C" fn nothing_to_delete(_pointer: *mut std::ffi::c_void, _argument: *mut std::ffi::c_void) {}
+
 entries! {
     "PJRT_Client_BufferFromHostBuffer" fn from_host(args: PJRT_Client_BufferFromHostBuffer_Args, upto buffer) {
         make(
@@ -156,6 +158,14 @@ entries! {
                 Ok((*args).buffer)
             },
         )
+    }
+    "PJRT_Client_CreateViewOfDeviceBuffer" fn create_view(args: PJRT_Client_CreateViewOfDeviceBuffer_Args, upto buffer) {
+        // The CPU plugin calls the callback unasked and takes the process down when there is none.
+        let own = (*args).on_delete_callback;
+        (*args).on_delete_callback = own.or(Some(nothing_to_delete));
+        let result = inner::call(slot::PJRT_Client_CreateViewOfDeviceBuffer, args);
+        (*args).on_delete_callback = own;
+        result
     }
     "PJRT_Client_CreateAliasBuffer" fn create_alias(args: AliasArgs, upto fulfill_alias_buffer_cb) {
         inner::call(slot::PJRT_Client_CreateAliasBuffer, args)?;

@@ -218,3 +218,161 @@ fn a_destroyed_client_leaves_no_memory_in_use() {
         assert_eq!(error.code, INVALID_ARGUMENT);
     });
 }
+
+#[repr(C)]
+struct ShapeSpec {
+    struct_size: usize,
+    extension_start: usize,
+    dims: *const i64,
+    num_dims: usize,
+    element_type: u32,
+}
+
+#[repr(C)]
+struct StartTransfer {
+    struct_size: usize,
+    extension_start: usize,
+    client: *mut PJRT_Client,
+    specs: *const ShapeSpec,
+    num_specs: usize,
+    layouts: usize,
+    num_layouts: usize,
+    memory: *mut PJRT_Memory,
+    manager: usize,
+}
+
+#[repr(C)]
+struct Retrieve {
+    struct_size: usize,
+    extension_start: usize,
+    manager: usize,
+    index: i32,
+    buffer: *mut PJRT_Buffer,
+}
+
+#[repr(C)]
+struct EndTransfer {
+    struct_size: usize,
+    extension_start: usize,
+    manager: usize,
+}
+
+#[repr(C)]
+struct Uninitialized {
+    struct_size: usize,
+    extension_start: usize,
+    client: *mut PJRT_Client,
+    dims: *const i64,
+    num_dims: usize,
+    element_type: u32,
+    layout: usize,
+    device: *mut PJRT_Device,
+    memory: *mut PJRT_Memory,
+    buffer: *mut PJRT_Buffer,
+}
+
+#[test]
+fn asynchronous_transfers_hold_memory_until_they_end() {
+    let env = [("TORCH_TPU_SIM_HBM_BYTES", "4096")];
+    on_each_plugin("asynchronous_transfers_hold_memory_until_they_end", &env, || {
+        let client = Client::create().unwrap();
+        let device = client.devices[0];
+        let start = |dims: &[i64]| {
+            let specs = dims
+                .iter()
+                .map(|dim| ShapeSpec {
+                    struct_size: 36,
+                    extension_start: 0,
+                    dims: dim,
+                    num_dims: 1,
+                    element_type: 11,
+                })
+                .collect::<Vec<_>>();
+            let mut args = padded(StartTransfer {
+                struct_size: 0,
+                extension_start: 0,
+                client: client.raw,
+                specs: specs.as_ptr(),
+                num_specs: specs.len(),
+                layouts: 0,
+                num_layouts: 0,
+                memory: client.memory(0, "device"),
+                manager: 0,
+            });
+            call(slot::PJRT_Client_CreateBuffersForAsyncHostToDevice, &mut args).map(|()| args.args.manager)
+        };
+        let manager = start(&[256, 512]).unwrap();
+        assert_eq!((in_use(device), stats(device).num_allocs), (3072, 2));
+        let error = start(&[128, 256]).unwrap_err();
+        assert_eq!(error.code, RESOURCE_EXHAUSTED);
+        assert_eq!(
+            in_use(device),
+            3072,
+            "a refused transfer takes nothing, not even for its buffers that fit"
+        );
+
+        let mut retrieve = padded(Retrieve {
+            struct_size: 0,
+            extension_start: 0,
+            manager,
+            index: 1,
+            buffer: std::ptr::null_mut(),
+        });
+        call(
+            slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
+            &mut retrieve,
+        )
+        .unwrap();
+        let mut end = padded(EndTransfer {
+            struct_size: 0,
+            extension_start: 0,
+            manager,
+        });
+        call(slot::PJRT_AsyncHostToDeviceTransferManager_Destroy, &mut end).unwrap();
+        assert_eq!(in_use(device), 2048, "the buffer that nobody fetched is gone");
+        destroy(retrieve.args.buffer);
+        assert_eq!(in_use(device), 0);
+        client.destroy();
+    });
+}
+
+#[test]
+fn uninitialized_buffers_count_and_views_do_not() {
+    on_each_plugin("uninitialized_buffers_count_and_views_do_not", &[], || {
+        let client = Client::create().unwrap();
+        let device = client.devices[0];
+        let dims = [16_i64, 16];
+        let mut args = padded(Uninitialized {
+            struct_size: 0,
+            extension_start: 0,
+            client: client.raw,
+            dims: dims.as_ptr(),
+            num_dims: 2,
+            element_type: 11,
+            layout: 0,
+            device,
+            memory: client.memory(0, "device"),
+            buffer: std::ptr::null_mut(),
+        });
+        call(slot::PJRT_Client_CreateUninitializedBuffer, &mut args).unwrap();
+        assert_eq!(in_use(device), 1024);
+
+        let mut pointer = PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
+        pointer.buffer = args.args.buffer;
+        call(slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &mut pointer).unwrap();
+        let mut view = padded(PJRT_Client_CreateViewOfDeviceBuffer_Args::new());
+        view.args.client = client.raw;
+        view.args.device_buffer_ptr = pointer.device_memory_ptr;
+        view.args.dims = dims.as_ptr();
+        view.args.num_dims = 2;
+        view.args.element_type = 11;
+        view.args.device = device;
+        call(slot::PJRT_Client_CreateViewOfDeviceBuffer, &mut view).unwrap();
+        assert_eq!(in_use(device), 1024);
+        destroy(view.args.buffer);
+        assert_eq!(in_use(device), 1024);
+        destroy(args.args.buffer);
+        assert_eq!(in_use(device), 0);
+        client.destroy();
+    });
+}
