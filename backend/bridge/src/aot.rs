@@ -114,7 +114,7 @@ pub(crate) fn aot_compile(
             std::fs::write(path, bytes)
                 .map_err(|e| failed(&format!("cannot write {}: {e}", path.display())))?;
         }
-        let report = report(topology, &*executable, seconds).map_err(|e| failed(&e))?;
+        let report = report(&client, &*executable, seconds).map_err(|e| failed(&e))?;
         serde_json::to_string(&report).map_err(|e| failed(&e))
     })
 }

@@ -6,7 +6,9 @@
 mod client;
 mod executable;
 mod protocol;
+mod report;
 
 pub mod worker;
 
 pub use client::{AotClient, WorkerCommand};
+pub use report::report;
