@@ -376,3 +376,116 @@ fn uninitialized_buffers_count_and_views_do_not() {
         client.destroy();
     });
 }
+
+#[test]
+fn threads_and_devices_keep_separate_accounts() {
+    let env = [("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x2")];
+    on_each_plugin("threads_and_devices_keep_separate_accounts", &env, || {
+        let client = Client::create().unwrap();
+        let executable = client.compile(&add(KIB, "")).unwrap() as usize;
+        let first = client.upload(0, &[1.0; KIB]).unwrap() as usize;
+        let kept: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let executable = executable as *mut PJRT_LoadedExecutable;
+                        let start = first as *mut PJRT_Buffer;
+                        let mut last = start;
+                        for _ in 0..500 {
+                            let (next, _) = execute(executable, &[last, start], false).unwrap();
+                            if last != start {
+                                destroy(last);
+                            }
+                            last = next;
+                        }
+                        last as usize
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let now = stats(client.devices[0]);
+        assert_eq!((now.bytes_in_use, now.num_allocs), (5 * 1024, 2001));
+        assert!(
+            (5 * 1024..=9 * 1024).contains(&now.peak_bytes_in_use),
+            "{}",
+            now.peak_bytes_in_use
+        );
+        for device in &client.devices[1..] {
+            assert_eq!(in_use(*device), 0);
+        }
+        for buffer in kept {
+            let buffer = buffer as *mut PJRT_Buffer;
+            assert_eq!(download(buffer, KIB).unwrap(), [501.0; KIB]);
+            destroy(buffer);
+        }
+        destroy(first as *mut PJRT_Buffer);
+        assert_eq!(in_use(client.devices[0]), 0);
+        destroy_executable(executable as *mut PJRT_LoadedExecutable);
+        client.destroy();
+    });
+}
+
+#[test]
+fn a_run_on_four_devices_takes_memory_on_each() {
+    let env = [
+        ("TORCH_TPU_SIM_TOPOLOGY", "v6e:2x2"),
+        ("TORCH_TPU_SIM_HBM_BYTES", "3000"),
+    ];
+    on_each_plugin("a_run_on_four_devices_takes_memory_on_each", &env, || {
+        let client = Client::create().unwrap();
+        let mut program = program_of_four();
+        let mut compile = PJRT_Client_Compile_Args::new();
+        compile.client = client.raw;
+        compile.program = &mut program;
+        // Four replicas, one partition.
+        let options = [0x1a_u8, 4, 0x20, 4, 0x28, 1];
+        compile.compile_options = options.as_ptr().cast();
+        compile.compile_options_size = options.len();
+        call(slot::PJRT_Client_Compile, &mut compile).unwrap();
+
+        let inputs: Vec<_> = (0..4)
+            .map(|at| client.upload(at, &[at as f32; KIB]).unwrap())
+            .collect();
+        let rows: Vec<*const *mut PJRT_Buffer> = inputs.iter().map(std::ptr::from_ref).collect();
+        let run = || {
+            let mut made = [std::ptr::null_mut(); 4];
+            let outputs: Vec<*mut *mut PJRT_Buffer> = made.iter_mut().map(std::ptr::from_mut).collect();
+            let mut options = padded(PJRT_ExecuteOptions::new());
+            let mut args = PJRT_LoadedExecutable_Execute_Args::new();
+            args.executable = compile.executable;
+            args.options = (&raw mut options).cast();
+            args.argument_lists = rows.as_ptr();
+            args.num_devices = 4;
+            args.num_args = 1;
+            args.output_lists = outputs.as_ptr();
+            call(slot::PJRT_LoadedExecutable_Execute, &mut args).map(|()| made)
+        };
+        let sums = run().unwrap();
+        for (at, &sum) in sums.iter().enumerate() {
+            assert_eq!(download(sum, KIB).unwrap(), [6.0; KIB]);
+            assert_eq!(in_use(client.devices[at]), 2048);
+        }
+        // One full device stops the run, and the others get back what was taken for it.
+        (0..3).for_each(|at| destroy(sums[at]));
+        assert_eq!(run().unwrap_err().code, RESOURCE_EXHAUSTED);
+        let now: Vec<i64> = client.devices.iter().map(|&device| in_use(device)).collect();
+        assert_eq!(now, [1024, 1024, 1024, 2048]);
+        destroy(sums[3]);
+        inputs.into_iter().for_each(destroy);
+        destroy_executable(compile.executable);
+        client.destroy();
+    });
+}
+
+fn program_of_four() -> PJRT_Program {
+    program(
+        "module @sum attributes {mhlo.num_replicas = 4 : i32} { func.func @main(%a: tensor<256xf32>) -> tensor<256xf32> {
+           %0 = \"stablehlo.all_reduce\"(%a) ({
+             ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+               %s = stablehlo.add %x, %y : tensor<f32>
+               stablehlo.return %s : tensor<f32>
+           }) {replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>} : (tensor<256xf32>) -> tensor<256xf32>
+           return %0 : tensor<256xf32> } }",
+    )
+}
