@@ -18,8 +18,15 @@ ADVICE = (
 )
 
 
+# The crates whose libraries the package carries.
+CRATES = ("bridge", "pjrt_cpu_shim")
+
+
 def cargo_build(console: Console) -> None:
-    console.run("cargo build", ["cargo", "build", "--release", "--workspace", "--locked"], advice=ADVICE)
+    command = ["cargo", "build", "--release", "--locked"]
+    for crate in CRATES:
+        command += ["-p", crate]
+    console.run("cargo build", command, advice=ADVICE)
 
 
 def place(release: Path | None = None, package: Path = PACKAGE) -> list[str]:

@@ -149,8 +149,8 @@ def sanitize(console: Console) -> Counts:
     env = {
         # The stable compiler has the sanitizer, but hides the option.
         "RUSTC_BOOTSTRAP": "1",
-        "RUSTFLAGS": "-Zsanitizer=address -Cforce-frame-pointers=yes",
-        "LSAN_OPTIONS": f"suppressions={ROOT / 'tools' / 'lsan-suppressions.txt'}:print_suppressions=0",
+        # The simulator is a library of its own and needs the runtime that the test program carries.
+        "RUSTFLAGS": "-Zsanitizer=address -Cforce-frame-pointers=yes -Clink-arg=-Wl,--export-dynamic",
     }
     return run_counted(console, "AddressSanitizer", command, counts.cargo_test, env)
 
