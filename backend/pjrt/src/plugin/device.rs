@@ -98,11 +98,8 @@ impl MemoryEntry {
         kind.memory = raw.as_ptr();
         pjrt_call!(plugin, PJRT_Memory_Kind, &mut kind)?;
         // SAFETY: text with its length, owned by the memory.
-        Ok(Self {
-            raw,
-            id: id.id,
-            kind: unsafe { text(kind.kind, kind.kind_size) },
-        })
+        let kind = unsafe { text(kind.kind, kind.kind_size) };
+        Ok(Self { raw, id: id.id, kind })
     }
 }
 

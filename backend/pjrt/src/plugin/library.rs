@@ -58,9 +58,10 @@ impl Plugin {
         if let Some(plugin) = loaded.get(path) {
             return Ok(plugin);
         }
-        let plugin = Box::leak(Box::new(Self::open(path)?));
+        let plugin = Self::open(path)?;
         let mut args = PJRT_Plugin_Initialize_Args::new();
-        pjrt_call!(plugin, PJRT_Plugin_Initialize, &mut args)?;
+        pjrt_call!(&plugin, PJRT_Plugin_Initialize, &mut args)?;
+        let plugin = Box::leak(Box::new(plugin));
         loaded.insert(path.clone(), plugin);
         Ok(plugin)
     }
