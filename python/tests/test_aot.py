@@ -18,7 +18,7 @@ def test_the_table_has_every_figure(cli: Cli, program: Path) -> None:
         assert re.search(rf"^  {label} +\d", answer.stdout, re.M), (label, answer.stdout)
     for kind in ("arguments", "outputs", "temporaries", "code", "peak", "limit"):
         assert re.search(rf"^  {kind} +\d", answer.stdout, re.M), (kind, answer.stdout)
-    assert re.search(r"^dearest \d+$", answer.stdout, re.M)
+    assert re.search(rf"^dearest instructions\n.*\n +\d.*{program.name}:\d+$", answer.stdout, re.M)
     assert "bound (the chip's ridge is" in answer.stdout
 
 
@@ -88,10 +88,12 @@ BAD = {
     "no such file": (["absent.mlir"], None, 2, "No such file"),
     "a folder": (["."], None, 2, "directory"),
     "nothing in it": (["-"], " \n", 2, "empty"),
-    "does not parse": (["-"], "module { func.func @main( }", 1, "-:"),
+    "does not parse": (["-"], "module { func.func @main( }", 1, "-:1:26: error"),
     "an op that is none": (["-"], PROGRAM.replace("stablehlo.tanh", "stablehlo.tahn"), 1, "tahn"),
     "no such topology": (["-", "--topology", "v6e:3x5"], PROGRAM, 1, "v6e:3x5"),
-    "no such chip": (["-", "--topology", "h100:8"], PROGRAM, 1, "h100:8"),
+    "no such chip": (["-", "--topology", "h100:8"], PROGRAM, 1, "looks like v6e:1x1"),
+    "no form of a topology": (["-", "--topology", "v6e"], PROGRAM, 2, "looks like v6e:1x1"),
+    "no topology": (["-", "--topology", ""], PROGRAM, 2, "looks like v6e:1x1"),
     "no folder to write to": (["-", "--output", "absent/out.bin"], PROGRAM, 2, "absent"),
     "no partitions": (["-", "--partitions", "0"], PROGRAM, 2, "at least 1"),
     "more partitions than chips": (["-", "--partitions", "4"], PROGRAM, 1, "4"),
@@ -107,6 +109,15 @@ def test_bad_input_is_one_clear_message(cli: Cli, case: str) -> None:
     assert "Traceback" not in answer.stderr
     assert "panicked" not in answer.stderr
     assert part in answer.stderr, answer.stderr
+
+
+def test_an_error_names_the_file_and_the_line(cli: Cli, program: Path) -> None:
+    program.write_text(PROGRAM.replace("stablehlo.tanh", "stablehlo.tahn"))
+    answer = cli("aot", program)
+    assert answer.returncode == 1
+    assert f"{program}:5:" in answer.stderr
+    assert "<unknown>" not in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
 
 
 def test_binary_input_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from torch_tpu._cli.errors import CommandError
 from torch_tpu._cli.native import load_core
 from torch_tpu._cli.text import duration, percent, shortened, si, table
 
+TOPOLOGIES = "v6e:1x1, v6e:2x2, v6e:4x4, v5e:2x2, v5p:2x2x1, v4:2x2x1 or tpu7x:2x2x1"
 # How wide the last column of the fusion table may be.
 SOURCE_WIDTH = 48
 Json = Mapping[str, Any]
@@ -25,12 +27,21 @@ def add_to(commands: Any) -> None:
         description="Compiles FILE with Google's TPU compiler, with no TPU, and reports what it would cost.",
     )
     command.add_argument("file", metavar="FILE", type=Path, help="StableHLO text (.mlir); - for stdin")
-    command.add_argument("--topology", default="v6e:1x1", help="the slice, such as v6e:2x2 (default: %(default)s)")
+    command.add_argument(
+        "--topology", type=_topology, default="v6e:1x1", help=f"{TOPOLOGIES}, ... (default: %(default)s)"
+    )
     command.add_argument("--replicas", type=_positive, help="default: the module's mhlo.num_replicas, or 1")
     command.add_argument("--partitions", type=_positive, help="default: the module's mhlo.num_partitions, or 1")
     command.add_argument("--json", action="store_true", help="print the report as JSON")
     command.add_argument("--output", type=Path, metavar="FILE", help="write the serialized executable here")
     command.set_defaults(run=run)
+
+
+def _topology(text: str) -> str:
+    # Which chips and sizes there are, the compiler knows; it is unhelpful only where the form is wrong.
+    if not re.fullmatch(r"\w+:\d+(x\d+)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no topology; it looks like {TOPOLOGIES}")
+    return text
 
 
 def _positive(text: str) -> int:
@@ -58,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         answer = core.aot_compile(text, args.topology, wanted)
     except (core.AotError, OSError) as error:
-        raise CommandError(f"{args.file}: {error}") from None
-    report = json.loads(answer)
+        raise CommandError(refusal(str(error), str(args.file), args.topology)) from None
+    report = named(json.loads(answer), str(args.file))
     if args.json:
         print(json.dumps(report, indent=2))
         return 0
@@ -67,6 +78,25 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         print(f"\nwrote {args.output} ({si(report.get('serialized_bytes'), 'B')})")
     return 0
+
+
+def refusal(error: str, file: str, topology: str) -> str:
+    """What the compiler said, about the file that the user named."""
+    # MLIR adds a guess about versions to every parse error.
+    lines = [line for line in error.splitlines() if line.strip() and not line.startswith("<unknown>:0:")]
+    text = re.sub(r"(?m)(^|\s)-:(\d+)", lambda found: f"{found[1]}{file}:{found[2]}", "\n".join(lines))
+    if "PJRT_TopologyDescription_Create" in error:
+        text += f"\nA topology looks like {TOPOLOGIES}"
+    return f"{file} for {topology}: {text}"
+
+
+def named(report: dict[str, Any], file: str) -> dict[str, Any]:
+    """Places in the program name its file: the compiler only saw the text and calls it `-`."""
+    for one in report.get("top", []):
+        source = one.get("source") or ""
+        if source.startswith("-:"):
+            one["source"] = file + source[1:]
+    return report
 
 
 def read_program(file: Path) -> str:
@@ -109,7 +139,7 @@ def _cost_lines(cost: Json, chip: Json) -> list[str]:
     cycles = si(cost.get("estimated_cycles"))
     uncosted = cost.get("uncosted_instructions")
     if uncosted:
-        cycles += f" (not counting {uncosted} instructions without an estimate)"
+        cycles += f" (not counting {uncosted} instruction{'s' if uncosted > 1 else ''} without an estimate)"
     rows = [
         ("flops", si(cost.get("flops"), "FLOP")),
         ("transcendentals", si(cost.get("transcendentals"))),
@@ -156,4 +186,4 @@ def _top_lines(top: list[Json]) -> list[str]:
                 shortened(one.get("source") or "", SOURCE_WIDTH),
             )
         )
-    return [f"dearest {len(top)}", *table(rows, right=(0, 1, 2, 3))]
+    return ["dearest instructions", *table(rows, right=(0, 1, 2, 3))]
