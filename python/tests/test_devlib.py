@@ -187,3 +187,12 @@ def test_an_unknown_command_lists_the_known_ones() -> None:
     answer = subprocess.run([ROOT / "tools" / "dev", "tset"], capture_output=True, text=True, check=False)
     assert answer.returncode == 2
     assert "setup" in answer.stderr
+
+
+def test_an_old_python_is_told_what_is_needed() -> None:
+    code = (ROOT / "tools" / "dev").read_text()
+    # The check is the script's first statement: nothing before it may need a newer Python.
+    run = f"import sys; sys.version_info = (3, 9, 2); exec({code!r})"
+    answer = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False)
+    assert answer.returncode == 1
+    assert "needs Python 3.11 or newer, this is 3.9" in answer.stderr
