@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import build, counts, envs, lint
-from .console import Console
+from .console import Console, Stage
 from .counts import Counts
 from .errors import DevError
 from .paths import PACKAGE, ROOT, VENV, VENV_JAX
@@ -120,8 +120,7 @@ def conformance_second(console: Console) -> Counts:
 
 
 def jax(console: Console) -> Counts:
-    with console.stage(VENV_JAX.name) as stage:
-        envs.ensure_jax(console, stage)
+    envs.ensure_jax(console, Stage(VENV_JAX.name))
     env = {"TORCH_TPU_CPU_PLUGIN": str(plugin(FIRST_PLUGIN))}
     command = [envs.python_of(VENV_JAX), JAX_SCRIPT, SHIM]
     return run_counted(console, "JAX on the simulator", command, counts.programs, env)
