@@ -5,96 +5,10 @@
 
 use std::ffi::{c_char, c_void};
 
+pub use pjrt_ffi::Code;
 use pjrt_ffi::*;
 
 use crate::inner;
-
-/// Canonical status codes, as numbered by PJRT and absl.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Code {
-    /// The caller gave up.
-    Cancelled = 1,
-    /// No better code is known.
-    Unknown = 2,
-    /// The request is malformed whatever the state.
-    InvalidArgument = 3,
-    /// Too late.
-    DeadlineExceeded = 4,
-    /// Something named does not exist.
-    NotFound = 5,
-    /// Something to be made exists already.
-    AlreadyExists = 6,
-    /// Not allowed.
-    PermissionDenied = 7,
-    /// Out of memory.
-    ResourceExhausted = 8,
-    /// The state does not permit the request.
-    FailedPrecondition = 9,
-    /// Stopped, for example by a conflict.
-    Aborted = 10,
-    /// Past the valid range.
-    OutOfRange = 11,
-    /// The plugin lacks it.
-    Unimplemented = 12,
-    /// A defect.
-    Internal = 13,
-    /// Gone for now, for example a device.
-    Unavailable = 14,
-    /// Lost or damaged data.
-    DataLoss = 15,
-    /// No valid credentials.
-    Unauthenticated = 16,
-}
-
-impl Code {
-    /// Every code, in numeric order.
-    pub const ALL: [Self; 16] = [
-        Self::Cancelled,
-        Self::Unknown,
-        Self::InvalidArgument,
-        Self::DeadlineExceeded,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::PermissionDenied,
-        Self::ResourceExhausted,
-        Self::FailedPrecondition,
-        Self::Aborted,
-        Self::OutOfRange,
-        Self::Unimplemented,
-        Self::Internal,
-        Self::Unavailable,
-        Self::DataLoss,
-        Self::Unauthenticated,
-    ];
-
-    /// The canonical spelling, such as `RESOURCE_EXHAUSTED`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cancelled => "CANCELLED",
-            Self::Unknown => "UNKNOWN",
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Self::NotFound => "NOT_FOUND",
-            Self::AlreadyExists => "ALREADY_EXISTS",
-            Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Self::FailedPrecondition => "FAILED_PRECONDITION",
-            Self::Aborted => "ABORTED",
-            Self::OutOfRange => "OUT_OF_RANGE",
-            Self::Unimplemented => "UNIMPLEMENTED",
-            Self::Internal => "INTERNAL",
-            Self::Unavailable => "UNAVAILABLE",
-            Self::DataLoss => "DATA_LOSS",
-            Self::Unauthenticated => "UNAUTHENTICATED",
-        }
-    }
-
-    /// The code spelled `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|code| code.name() == name)
-    }
-}
 
 /// An error the shim itself raises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

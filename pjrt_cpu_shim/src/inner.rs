@@ -140,8 +140,7 @@ pub(crate) fn take_error(error: *mut PJRT_Error) -> ShimError {
         let text = String::from_utf8_lossy(text).into_owned();
         crate::error::error_get_code(&mut code);
         crate::error::error_destroy(&mut destroy);
-        let known = Code::ALL.into_iter().find(|known| *known as u32 == code.code);
-        ShimError::new(known.unwrap_or(Code::Unknown), text)
+        ShimError::new(Code::from_pjrt(code.code), text)
     }
 }
 

@@ -126,7 +126,7 @@ static WHY: OnceLock<ShimError> = OnceLock::new();
 unsafe extern "C" fn refuse(_args: *mut c_void) -> *mut PJRT_Error {
     match WHY.get() {
         Some(why) => why.clone().into_raw(),
-        None => ShimError::new(crate::error::Code::Internal, "tpu_sim is not set up").into_raw(),
+        None => ShimError::new(Code::Internal, "tpu_sim is not set up").into_raw(),
     }
 }
 

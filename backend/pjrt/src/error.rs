@@ -1,78 +1,11 @@
 //! What can go wrong, with the call that failed and the reason it gave.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+pub use pjrt_ffi::Code;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Status codes of the PJRT C API (absl's).
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[repr(u32)]
-#[allow(missing_docs)]
-pub enum Code {
-    Cancelled = 1,
-    Unknown = 2,
-    InvalidArgument = 3,
-    DeadlineExceeded = 4,
-    NotFound = 5,
-    AlreadyExists = 6,
-    PermissionDenied = 7,
-    ResourceExhausted = 8,
-    FailedPrecondition = 9,
-    Aborted = 10,
-    OutOfRange = 11,
-    Unimplemented = 12,
-    Internal = 13,
-    Unavailable = 14,
-    DataLoss = 15,
-    Unauthenticated = 16,
-}
-
-impl Code {
-    const ALL: [(Self, &'static str); 16] = [
-        (Self::Cancelled, "CANCELLED"),
-        (Self::Unknown, "UNKNOWN"),
-        (Self::InvalidArgument, "INVALID_ARGUMENT"),
-        (Self::DeadlineExceeded, "DEADLINE_EXCEEDED"),
-        (Self::NotFound, "NOT_FOUND"),
-        (Self::AlreadyExists, "ALREADY_EXISTS"),
-        (Self::PermissionDenied, "PERMISSION_DENIED"),
-        (Self::ResourceExhausted, "RESOURCE_EXHAUSTED"),
-        (Self::FailedPrecondition, "FAILED_PRECONDITION"),
-        (Self::Aborted, "ABORTED"),
-        (Self::OutOfRange, "OUT_OF_RANGE"),
-        (Self::Unimplemented, "UNIMPLEMENTED"),
-        (Self::Internal, "INTERNAL"),
-        (Self::Unavailable, "UNAVAILABLE"),
-        (Self::DataLoss, "DATA_LOSS"),
-        (Self::Unauthenticated, "UNAUTHENTICATED"),
-    ];
-
-    /// From the number a plugin returns; numbers outside the table read as `Unknown`.
-    pub fn from_pjrt(code: u32) -> Self {
-        Self::ALL
-            .iter()
-            .find(|(c, _)| *c as u32 == code)
-            .map_or(Self::Unknown, |(c, _)| *c)
-    }
-
-    /// The code's standard spelling, such as `RESOURCE_EXHAUSTED`.
-    pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(c, _)| *c == self)
-            .map_or("UNKNOWN", |(_, n)| n)
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// An error of the PJRT layer. `Display` is one line that names the call and the cause.
 #[derive(Debug, thiserror::Error)]
@@ -228,19 +161,5 @@ impl Error {
             call,
             what: what.into(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Code;
-
-    #[test]
-    fn every_code_keeps_its_number_and_name() {
-        for n in 1..=16 {
-            assert_eq!(Code::from_pjrt(n) as u32, n);
-        }
-        assert_eq!(Code::from_pjrt(8).name(), "RESOURCE_EXHAUSTED");
-        assert_eq!(Code::from_pjrt(99), Code::Unknown);
     }
 }

@@ -13,10 +13,12 @@
 
 pub use pjrt_sys::*;
 
+mod code;
 mod extensions;
 mod newer;
 mod walk;
 
+pub use code::Code;
 pub use extensions::*;
 pub use newer::*;
 pub use walk::{api_fn_at, api_has, find_extension};
