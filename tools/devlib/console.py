@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,7 +156,7 @@ class Console:
                 return
             last = _ANSI.sub("", lines[-1]).strip() if lines else ""
             if self.tty and not self.verbose:
-                width = max(40, min(os.get_terminal_size().columns, 160)) - 1
+                width = max(40, min(shutil.get_terminal_size().columns, 160)) - 1
                 print(f"\r\x1b[K   {seconds_text(elapsed)}  {last}"[: width + 5], end="", flush=True)
             elif not self.verbose and elapsed % HEARTBEAT_SECONDS < (1.0 if timeout else HEARTBEAT_SECONDS):
                 print(f"   ... {seconds_text(elapsed)}  {last[:120]}", flush=True)

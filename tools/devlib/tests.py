@@ -182,28 +182,32 @@ def run(console: Console, *, fast: bool, only: Sequence[str]) -> int:
     steps = selected(fast=fast, only=only)
     total = Counts()
     failures: list[DevError] = []
+
+    def failed(error: DevError) -> None:
+        nonlocal total
+        failures.append(error)
+        total += error.counts if isinstance(error, TestsFailed) else Counts(failed=1)
+        console.say(error.report())
+
     if not only:
         try:
             lint.lint(console)
         except DevError as error:
-            failures.append(error)
-            total += Counts(failed=1)
-            console.say(error.report())
-    build.build(console)
+            failed(error)
+    try:
+        build.build(console)
+    except DevError as error:
+        # Nothing below runs without the libraries.
+        failed(error)
+        steps = []
     for step in steps:
         try:
             with console.stage(step.name) as stage:
                 found = step.run(console)
                 stage.note(str(found))
             total += found
-        except TestsFailed as error:
-            failures.append(error)
-            total += error.counts
-            console.say(error.report())
         except DevError as error:
-            failures.append(error)
-            total += Counts(failed=1)
-            console.say(error.report())
+            failed(error)
     console.say(console.summary())
     if failures:
         console.say("\nfailed:\n" + "\n".join(f"  {error.what}" for error in failures))
