@@ -1,0 +1,235 @@
+//! dot_general.
+
+use super::enumeration;
+use crate::attribute::{List, Props};
+use crate::check::{Kinds, ensure, promotable};
+use crate::{Dims, ElementType, FunctionBuilder, Result, Value};
+
+enumeration! {
+    /// How precisely an operand is read.
+    Precision {
+        /// As fast as the target can.
+        Default = "DEFAULT",
+        /// Between.
+        High = "HIGH",
+        /// As precise as the element type.
+        Highest = "HIGHEST",
+    }
+}
+
+/// `precision_config` for two operands; `None` when both are the default.
+pub(crate) fn precision_config(precision: [Precision; 2]) -> String {
+    format!(
+        "[#stablehlo<precision {}>, #stablehlo<precision {}>]",
+        precision[0].mlir(),
+        precision[1].mlir()
+    )
+}
+
+/// The dimension numbers of `dot_general`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct DotDimensions {
+    /// Batching dimensions of lhs.
+    pub lhs_batching: Vec<i64>,
+    /// Batching dimensions of rhs.
+    pub rhs_batching: Vec<i64>,
+    /// Contracted dimensions of lhs.
+    pub lhs_contracting: Vec<i64>,
+    /// Contracted dimensions of rhs.
+    pub rhs_contracting: Vec<i64>,
+}
+
+impl DotDimensions {
+    /// A matrix product: the last dimension of a rank-2 lhs with the first of rhs.
+    pub fn matmul() -> Self {
+        Self {
+            lhs_contracting: vec![1],
+            rhs_contracting: vec![0],
+            ..Self::default()
+        }
+    }
+}
+
+/// How a dot is computed, exactly (`#stablehlo.dot_algorithm`).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DotAlgorithm {
+    /// The type lhs is rounded to; `tf32` has no element type, so this is MLIR's name.
+    pub lhs_precision_type: &'static str,
+    /// The type rhs is rounded to.
+    pub rhs_precision_type: &'static str,
+    /// The type of the sums.
+    pub accumulation_type: &'static str,
+    /// Parts lhs is split in.
+    pub lhs_component_count: i64,
+    /// Parts rhs is split in.
+    pub rhs_component_count: i64,
+    /// Products of parts.
+    pub num_primitive_operations: i64,
+    /// Whether sums may be less precise than their type.
+    pub allow_imprecise_accumulation: bool,
+}
+
+impl DotAlgorithm {
+    /// One product of values rounded to `precision`, summed in `accumulation`.
+    pub const fn simple(precision: &'static str, accumulation: &'static str) -> Self {
+        Self {
+            lhs_precision_type: precision,
+            rhs_precision_type: precision,
+            accumulation_type: accumulation,
+            lhs_component_count: 1,
+            rhs_component_count: 1,
+            num_primitive_operations: 1,
+            allow_imprecise_accumulation: false,
+        }
+    }
+
+    /// f32 in three bf16 parts, six products.
+    pub const BF16_BF16_F32_X6: Self = Self {
+        lhs_component_count: 3,
+        rhs_component_count: 3,
+        num_primitive_operations: 6,
+        ..Self::simple("bf16", "f32")
+    };
+
+    /// f32 in two bf16 parts, three products.
+    pub const BF16_BF16_F32_X3: Self = Self {
+        lhs_component_count: 2,
+        rhs_component_count: 2,
+        num_primitive_operations: 3,
+        ..Self::simple("bf16", "f32")
+    };
+}
+
+/// Options of `dot_general`.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DotOptions {
+    /// For lhs and rhs.
+    pub precision: [Precision; 2],
+    /// Instead of a precision.
+    pub algorithm: Option<DotAlgorithm>,
+    /// The result's element type; that of lhs when not set.
+    pub element: Option<ElementType>,
+}
+
+impl Default for DotOptions {
+    fn default() -> Self {
+        Self {
+            precision: [Precision::Default; 2],
+            algorithm: None,
+            element: None,
+        }
+    }
+}
+
+impl FunctionBuilder<'_> {
+    /// Products of lhs and rhs summed over the contracted dimensions. The result has the batching dimensions, what is
+    /// left of lhs, what is left of rhs.
+    pub fn dot_general(
+        &mut self,
+        lhs: Value,
+        rhs: Value,
+        dimensions: &DotDimensions,
+        options: &DotOptions,
+    ) -> Result<Value> {
+        const OP: &str = "stablehlo.dot_general";
+        let l = self.operand(OP, 0, "lhs", lhs)?;
+        let r = self.operand(OP, 1, "rhs", rhs)?;
+        let d = dimensions;
+        // Float types may mix (f8 with f8 of another kind, bf16 with f32), as XLA allows.
+        if !(l.element.is_float() && r.element.is_float()) {
+            r.same_element(&l)?;
+        }
+        ensure(OP, d.lhs_batching.len() == d.rhs_batching.len(), || {
+            format!(
+                "lhs_batching_dimensions {:?} and rhs_batching_dimensions {:?} must have the same length",
+                d.lhs_batching, d.rhs_batching
+            )
+        })?;
+        ensure(OP, d.lhs_contracting.len() == d.rhs_contracting.len(), || {
+            format!(
+                "lhs_contracting_dimensions {:?} and rhs_contracting_dimensions {:?} must have the same length",
+                d.lhs_contracting, d.rhs_contracting
+            )
+        })?;
+        let left = l.axes(
+            "batching and contracting dimensions",
+            &[&*d.lhs_batching, &d.lhs_contracting].concat(),
+        )?;
+        let right = r.axes(
+            "batching and contracting dimensions",
+            &[&*d.rhs_batching, &d.rhs_contracting].concat(),
+        )?;
+        let mut dims = Dims::new();
+        for (n, (&i, &j)) in left.iter().zip(&right).enumerate() {
+            let merged = l.dims[i].merge(r.dims[j]).ok_or_else(|| {
+                r.fault(format!(
+                    "dimension {j} must equal dimension {i} of operand 0 `lhs` ({})",
+                    l.ty
+                ))
+            })?;
+            if n < d.lhs_batching.len() {
+                dims.push(merged);
+            }
+        }
+        dims.extend(super::gather::without(
+            l.dims,
+            &d.lhs_batching,
+            &d.lhs_contracting,
+        ));
+        dims.extend(super::gather::without(
+            r.dims,
+            &d.rhs_batching,
+            &d.rhs_contracting,
+        ));
+        let element = options.element.unwrap_or(l.element);
+        for o in [&l, &r] {
+            o.require(promotable(o.element, element), || {
+                format!("cannot be accumulated in {element}")
+            })?;
+        }
+        let mut props = Props::new()
+            .raw(
+                "dot_dimension_numbers",
+                format_args!(
+                    "#stablehlo.dot<lhs_batching_dimensions = {}, rhs_batching_dimensions = {}, \
+                     lhs_contracting_dimensions = {}, rhs_contracting_dimensions = {}>",
+                    List(&d.lhs_batching),
+                    List(&d.rhs_batching),
+                    List(&d.lhs_contracting),
+                    List(&d.rhs_contracting)
+                ),
+            )
+            .raw("precision_config", precision_config(options.precision));
+        if let Some(a) = options.algorithm {
+            l.kinds(Kinds::FLOAT)?;
+            ensure(OP, options.precision == [Precision::Default; 2], || {
+                "precision must be DEFAULT when there is an algorithm".into()
+            })?;
+            let counts = [
+                a.lhs_component_count,
+                a.rhs_component_count,
+                a.num_primitive_operations,
+            ];
+            ensure(OP, counts.iter().all(|&n| n > 0), || {
+                "the algorithm's counts must be positive".into()
+            })?;
+            props = props.raw(
+                "algorithm",
+                format_args!(
+                    "#stablehlo.dot_algorithm<lhs_precision_type = {}, rhs_precision_type = {}, accumulation_type = {}, \
+                     lhs_component_count = {}, rhs_component_count = {}, num_primitive_operations = {}, \
+                     allow_imprecise_accumulation = {}>",
+                    a.lhs_precision_type,
+                    a.rhs_precision_type,
+                    a.accumulation_type,
+                    a.lhs_component_count,
+                    a.rhs_component_count,
+                    a.num_primitive_operations,
+                    a.allow_imprecise_accumulation
+                ),
+            );
+        }
+        let ty = self.result(&dims, element);
+        self.emit(OP, &[lhs, rhs], &props, ty)
+    }
+}
