@@ -149,6 +149,14 @@ def test_a_failed_command_tells_what_why_and_what_to_do(tmp_path: Path) -> None:
     assert caught.value.output == "first\nthe reason\n"
 
 
+def test_the_reported_lines_are_those_that_tell() -> None:
+    noise = "  cargo:rerun-if-changed=/usr/include/x.h\n" * 100
+    assert console.tail(f"error: why\n{noise}\n\n  \x1b[31mmore\x1b[0m\n" + "x" * 1000) == (
+        "error: why\n  more\n" + "x" * console.LINE_WIDTH + "..."
+    )
+    assert console.tail("a\nb\nc", 2) == "b\nc"
+
+
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(DevError, match="took longer than"):
         console.Console().run("unit hang", ["sleep", "60"], cwd=tmp_path, timeout=0.1)

@@ -19,6 +19,9 @@ from .paths import ROOT, log_dir, shown
 # Without a terminal (CI), a long command says this often that it is alive.
 HEARTBEAT_SECONDS = 30.0
 TAIL_LINES = 25
+LINE_WIDTH = 600
+# What a failed build script tells cargo: hundreds of lines that hide the reason.
+_NOISE = "cargo:rerun-if-"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -192,4 +195,5 @@ def ended_text(code: int) -> str:
 def tail(output: str, count: int = TAIL_LINES) -> str:
     """The last lines that say something."""
     lines = [_ANSI.sub("", line).rstrip() for line in output.splitlines()]
-    return "\n".join([line for line in lines if line][-count:])
+    telling = [line for line in lines if line and not line.lstrip().startswith(_NOISE)]
+    return "\n".join(line if len(line) <= LINE_WIDTH else line[:LINE_WIDTH] + "..." for line in telling[-count:])
