@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use pjrt::aot::{AotClient, WorkerCommand, report, worker};
-use pjrt::{CompileOptions, OptionValue, Program};
+use pjrt::{Client, CompileOptions, OptionValue, Program};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -33,25 +33,56 @@ struct Options {
     output: Option<PathBuf>,
 }
 
-/// The integer that follows `name =` in the module's attributes.
-fn module_attribute(text: &str, name: &str) -> Option<i64> {
-    let rest = text[text.find(name)? + name.len()..]
+/// The text between `module` and its opening brace's body, comments left out: where module attributes stand.
+fn module_header(text: &str) -> String {
+    let lines = text
+        .lines()
+        .map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    let mut header = String::new();
+    for line in lines {
+        header.push_str(line);
+        header.push(' ');
+        if line.contains("func.func") || line.contains("sdy.mesh") {
+            break;
+        }
+    }
+    header
+}
+
+/// A device count among the module's attributes: `mhlo.num_replicas = 4 : i32`.
+fn module_attribute(header: &str, name: &str) -> PyResult<Option<i64>> {
+    let Some((_, rest)) = header.split_once(name) else {
+        return Ok(None);
+    };
+    let value = rest
         .trim_start()
-        .strip_prefix('=')?
-        .trim_start();
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    rest[..end].parse().ok()
+        .strip_prefix('=')
+        .map(str::trim_start)
+        .unwrap_or_default();
+    let value = &value[..value.find([' ', ',', '}', ':']).unwrap_or(value.len())];
+    match value.parse::<i32>() {
+        Ok(count) if count > 0 => Ok(Some(count.into())),
+        _ => Err(AotError::new_err(format!(
+            "the module attribute {name} is {value:?}; it must be a positive number"
+        ))),
+    }
 }
 
 fn compile_options(text: &str, options: &Options) -> PyResult<CompileOptions> {
-    let replicas = options
-        .replicas
-        .or_else(|| module_attribute(text, "mhlo.num_replicas"))
-        .unwrap_or(1);
-    let partitions = options
-        .partitions
-        .or_else(|| module_attribute(text, "mhlo.num_partitions"))
-        .unwrap_or(1);
+    let header = module_header(text);
+    let count = |given: Option<i64>, name: &str| match given {
+        Some(given) => Ok(given),
+        None => module_attribute(&header, name).map(|found| found.unwrap_or(1)),
+    };
+    let replicas = count(options.replicas, "mhlo.num_replicas")?;
+    let partitions = count(options.partitions, "mhlo.num_partitions")?;
+    if replicas
+        .checked_mul(partitions)
+        .is_none_or(|n| n < 1 || n > i64::from(i32::MAX))
+    {
+        let what = format!("{replicas} replicas x {partitions} partitions is no number of devices");
+        return Err(AotError::new_err(what));
+    }
     let mut made = CompileOptions::new(replicas, partitions);
     if partitions > 1 {
         made = made.spmd(text.contains("sdy."));
@@ -102,10 +133,28 @@ pub(crate) fn aot_compile(
         "" => Options::default(),
         json => serde_json::from_str(json).map_err(|e| failed(&format!("bad options: {e}")))?,
     };
+    // Before the compiler sees it: libtpu answers a bad name with its internals, or with a crash.
+    let shape: hlo::report::Topology = topology
+        .parse()
+        .map_err(|e: hlo::report::TopologyError| failed(&e))?;
     let compile = compile_options(text, &options)?;
+    let (replicas, partitions) = compile.devices();
+    if replicas * partitions > shape.devices as i64 {
+        return Err(failed(&format!(
+            "the program runs on {replicas} x {partitions} devices (replicas x partitions), {topology} has {}",
+            shape.devices
+        )));
+    }
     let (command, compiler) = (worker_command(py)?, libtpu(py)?);
     py.detach(|| {
         let client = AotClient::new(command, &compiler, topology).map_err(|e| failed(&e))?;
+        if client.platform_name() != "tpu" {
+            let name = client.platform_name();
+            return Err(failed(&format!(
+                "{} compiles for {name}, not for a TPU",
+                compiler.display()
+            )));
+        }
         let (executable, seconds) = client
             .compile_timed(&Program::mlir(text), &compile)
             .map_err(|e| failed(&e))?;

@@ -8,7 +8,7 @@ use pjrt::{Client, CompileOptions, ElementType, ExecuteOptions, HostArray, Place
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::locate::{libtpu, plugin_path};
+use crate::locate::{libtpu, plugin_path, set};
 
 /// Something that is wrong, and how to mend it.
 fn problem(what: impl ToString, fix: &str) -> Value {
@@ -40,10 +40,21 @@ fn smoke(client: &dyn Client) -> pjrt::Result<f32> {
     Ok(f32::from_ne_bytes(bytes))
 }
 
+/// How to mend a plugin that does not work: settings of the simulator come before its files.
+fn plugin_fix(error: &str) -> &'static str {
+    if error.contains("TORCH_TPU_SIM_") {
+        return "correct or unset the variable that this message names; docs/simulator.md has its grammar";
+    }
+    "reinstall the plugin named in this message, or name another in TORCH_TPU_PJRT_PLUGIN or TORCH_TPU_CPU_PLUGIN"
+}
+
+fn plugin_problem(what: impl ToString) -> Value {
+    let what = what.to_string();
+    problem(&what, plugin_fix(&what))
+}
+
 fn examine(plugin: &Path) -> Result<Value, Value> {
-    let fix = "reinstall the plugin named in this message, or name another in TORCH_TPU_PJRT_PLUGIN or \
-               TORCH_TPU_CPU_PLUGIN";
-    let client = PluginClient::open(plugin, &[]).map_err(|e| problem(e, fix))?;
+    let client = PluginClient::open(plugin, &[]).map_err(plugin_problem)?;
     let devices: Vec<Value> = client
         .devices()
         .iter()
@@ -65,9 +76,9 @@ fn examine(plugin: &Path) -> Result<Value, Value> {
         .iter()
         .map(|e| e.name.map_or_else(|| format!("type {}", e.kind), str::to_owned))
         .collect();
-    let sum = smoke(&*client).map_err(|e| problem(format!("the smoke run failed: {e}"), fix))?;
+    let sum = smoke(&*client).map_err(|e| plugin_problem(format!("the smoke run failed: {e}")))?;
     if sum != 3.0 {
-        return Err(problem(format!("the smoke run gave {sum} for 1 + 2"), fix));
+        return Err(plugin_problem(format!("the smoke run gave {sum} for 1 + 2")));
     }
     Ok(json!({
         "platform_name": client.platform_name(),
@@ -97,7 +108,7 @@ pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
     let plugin: Option<PathBuf> = choice.as_ref().and_then(|choice| {
         let found = match choice.platform {
             Platform::Sim => plugin_path(py),
-            Platform::Tpu if std::env::var_os("TORCH_TPU_PJRT_PLUGIN").is_some() => plugin_path(py),
+            Platform::Tpu if set("TORCH_TPU_PJRT_PLUGIN").is_some() => plugin_path(py),
             Platform::Tpu => libtpu(py),
         };
         found

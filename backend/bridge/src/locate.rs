@@ -1,11 +1,19 @@
 //! Where the plugins are: beside this module, in the environment, in the wheels.
 
+use std::env;
 use std::path::PathBuf;
 
 use pyo3::exceptions::{PyFileNotFoundError, PyRuntimeError};
 use pyo3::prelude::*;
 
 const SHIM: &str = "libpjrt_cpu_shim.so";
+
+/// A path from the environment; an empty variable is as good as none.
+pub(crate) fn set(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
 
 /// The folder of the package, in which this module lies.
 pub(crate) fn package_dir(py: Python<'_>) -> PyResult<PathBuf> {
@@ -17,8 +25,8 @@ pub(crate) fn package_dir(py: Python<'_>) -> PyResult<PathBuf> {
 /// Path of the simulator plugin, or of the one that TORCH_TPU_PJRT_PLUGIN names.
 #[pyfunction]
 pub(crate) fn plugin_path(py: Python<'_>) -> PyResult<PathBuf> {
-    if let Some(path) = std::env::var_os("TORCH_TPU_PJRT_PLUGIN") {
-        return Ok(path.into());
+    if let Some(path) = set("TORCH_TPU_PJRT_PLUGIN") {
+        return Ok(path);
     }
     let path = package_dir(py)?.join(SHIM);
     if path.exists() {
@@ -32,8 +40,8 @@ pub(crate) fn plugin_path(py: Python<'_>) -> PyResult<PathBuf> {
 
 /// Path of libtpu: TPU_LIBRARY_PATH, else the wheel's.
 pub(crate) fn libtpu(py: Python<'_>) -> PyResult<PathBuf> {
-    if let Some(path) = std::env::var_os("TPU_LIBRARY_PATH") {
-        return Ok(path.into());
+    if let Some(path) = set("TPU_LIBRARY_PATH") {
+        return Ok(path);
     }
     let missing = || PyFileNotFoundError::new_err("libtpu is not installed: pip install libtpu");
     let spec = py

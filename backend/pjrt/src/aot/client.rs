@@ -2,7 +2,8 @@
 
 use std::any::Any;
 use std::ffi::OsString;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -29,23 +30,43 @@ pub struct WorkerCommand {
     pub arguments: Vec<OsString>,
 }
 
+/// What a dead child said that matters: its fatal log line (`F1130 12:00:00 file.cc:7] Check failed: ...`) where there
+/// is one, without the stack trace around it; else the end of all it said.
+fn last_words(log: &str) -> String {
+    let fatal = |line: &&str| {
+        let mut bytes = line.bytes();
+        bytes.next() == Some(b'F') && bytes.take(4).filter(u8::is_ascii_digit).count() == 4
+    };
+    if let Some(line) = log.lines().find(fatal) {
+        return line.split_once("] ").map_or(line, |(_, text)| text).to_owned();
+    }
+    let mut start = log.len().saturating_sub(LAST_WORDS);
+    while !log.is_char_boundary(start) {
+        start += 1;
+    }
+    log[start..].trim().to_owned()
+}
+
 /// A running child; killed and reaped when dropped.
 #[derive(Debug)]
 struct Worker {
     child: Child,
-    stderr: tempfile::NamedTempFile,
+    stderr: File,
 }
 
 impl Worker {
     fn start(command: &WorkerCommand) -> Result<Self> {
-        let failed = |what: &str, e: std::io::Error| Error::Worker {
-            what: format!("{what} {}: {e}", command.program.display()),
-        };
-        // A file, not a pipe: nobody reads it until the child is dead, and libtpu is talkative.
-        let stderr = tempfile::NamedTempFile::new().map_err(|e| failed("cannot keep the messages of", e))?;
-        let log = stderr
-            .reopen()
-            .map_err(|e| failed("cannot keep the messages of", e))?;
+        let failed = |what: String| Error::Worker { what };
+        // A file, not a pipe: nobody reads it until the child is dead, and libtpu is talkative. It has no name, so
+        // nothing stays behind when this process is killed.
+        let keep = || tempfile::tempfile().and_then(|file| Ok((file.try_clone()?, file)));
+        let temp = std::env::temp_dir();
+        let (log, stderr) = keep().map_err(|e| {
+            failed(format!(
+                "cannot make a file in {} for the compiler's messages: {e}; set TMPDIR",
+                temp.display()
+            ))
+        })?;
         let child = Command::new(&command.program)
             .args(&command.arguments)
             .envs(platform::AOT_ENVIRONMENT.iter().copied())
@@ -53,7 +74,7 @@ impl Worker {
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
-            .map_err(|e| failed("cannot start", e))?;
+            .map_err(|e| failed(format!("cannot start {}: {e}", command.program.display())))?;
         Ok(Self { child, stderr })
     }
 
@@ -77,13 +98,11 @@ impl Worker {
             .child
             .wait()
             .map_or_else(|e| e.to_string(), |s| s.to_string());
-        let mut log = String::new();
-        if let Ok(mut file) = self.stderr.reopen() {
-            let mut bytes = Vec::new();
-            let _ = file.read_to_end(&mut bytes);
-            let tail = bytes.len().saturating_sub(LAST_WORDS);
-            log = String::from_utf8_lossy(&bytes[tail..]).trim().to_owned();
+        let mut log = Vec::new();
+        if self.stderr.seek(SeekFrom::Start(0)).is_ok() {
+            let _ = self.stderr.read_to_end(&mut log);
         }
+        let log = last_words(&String::from_utf8_lossy(&log));
         Error::Worker {
             what: format!("the child process failed ({what}, {status}); its last words: {log}"),
         }
