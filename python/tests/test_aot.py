@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ def test_the_table_has_every_figure(cli: Cli, program: Path) -> None:
     answer = cli("aot", program)
     assert answer.returncode == 0, answer.stderr
     for label in ("flops", "bytes accessed", "estimated cycles", "estimated time", "arithmetic intensity", "roofline"):
-        assert re.search(rf"^  {label} +\d", answer.stdout, re.M), (label, answer.stdout)
+        assert re.search(rf"^  {label} +(at least )?\d", answer.stdout, re.M), (label, answer.stdout)
     for kind in ("arguments", "outputs", "temporaries", "code", "peak", "limit"):
         assert re.search(rf"^  {kind} +\d", answer.stdout, re.M), (kind, answer.stdout)
     assert re.search(rf"^dearest instructions\n.*\n +\d.*{program.name}:\d+$", answer.stdout, re.M)
@@ -91,7 +92,7 @@ BAD = {
     "does not parse": (["-"], "module { func.func @main( }", 1, "-:1:26: error"),
     "an op that is none": (["-"], PROGRAM.replace("stablehlo.tanh", "stablehlo.tahn"), 1, "tahn"),
     "no such topology": (["-", "--topology", "v6e:3x5"], PROGRAM, 1, "v6e:3x5"),
-    "no such chip": (["-", "--topology", "h100:8"], PROGRAM, 1, "looks like v6e:1x1"),
+    "no such chip": (["-", "--topology", "h100:8"], PROGRAM, 1, "names no TPU generation"),
     "no form of a topology": (["-", "--topology", "v6e"], PROGRAM, 2, "looks like v6e:1x1"),
     "no topology": (["-", "--topology", ""], PROGRAM, 2, "looks like v6e:1x1"),
     "no folder to write to": (["-", "--output", "absent/out.bin"], PROGRAM, 2, "absent"),
@@ -139,5 +140,37 @@ def test_unknown_figures_are_dashes() -> None:
     text = "\n".join(aot.render(report, "x.mlir", 0.25))
     assert "compiled in 250 ms" in text
     assert "flops                 1 TFLOP" in text
-    assert "- (not counting 3 instructions without an estimate)" in text
+    assert "unknown: 3 instructions without an estimate" in text
     assert "fusion.1 (fusion)" in text
+
+
+COMMENTED = """// try mhlo.num_partitions = 8
+module @m {
+  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+// mhlo.num_replicas = 4 : i32
+"""
+
+
+def test_only_module_attributes_say_how_many_devices(cli: Cli) -> None:
+    def aot(attributes: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return cli("aot", "-", *words, stdin=COMMENTED.replace("@m {", f"@m {attributes} {{"))
+
+    assert aot("").returncode == 0
+    four = "attributes {mhlo.num_replicas = 4 : i32}"
+    assert "4 x 1 devices" in aot(four).stderr
+    assert aot(four, "--topology", "v6e:2x2").returncode == 0
+    negative = aot("attributes {mhlo.num_replicas = -4 : i32}")
+    assert negative.returncode == 1
+    assert "mhlo.num_replicas" in negative.stderr
+    assert "positive" in negative.stderr
+
+
+@pytest.mark.parametrize("topology", ["v6e:0x0", "v99:1x1", "V6E:1x1"])
+def test_a_bad_topology_never_reaches_the_compiler(cli: Cli, topology: str) -> None:
+    refused = cli("aot", "-", "--topology", topology, stdin=COMMENTED)
+    assert refused.returncode in (1, 2)
+    assert topology in refused.stderr
+    assert len(refused.stderr.splitlines()) <= 3, refused.stderr

@@ -136,16 +136,22 @@ def _cost_lines(cost: Json, chip: Json) -> list[str]:
         roofline = f"{intensity:.3g} flop/B"
         if ridge is not None:
             roofline += f", {cost.get('bound', '?')} bound (the chip's ridge is {ridge:.3g})"
-    cycles = si(cost.get("estimated_cycles"))
-    uncosted = cost.get("uncosted_instructions")
-    if uncosted:
-        cycles += f" (not counting {uncosted} instruction{'s' if uncosted > 1 else ''} without an estimate)"
+    cycles, time_ = si(cost.get("estimated_cycles")), duration(cost.get("estimated_seconds"))
+    missing = []
+    if uncosted := cost.get("uncosted_instructions"):
+        missing.append(f"{uncosted} instruction{'s' if uncosted > 1 else ''} without an estimate")
+    if unknown := cost.get("unknown_trip_counts"):
+        missing.append(f"all rounds but the first of {unknown} loop{'s' if unknown > 1 else ''} of unknown length")
+    if missing and not cost.get("estimated_cycles"):
+        cycles, time_ = f"unknown: {' and '.join(missing)}", "unknown"
+    elif missing:
+        cycles, time_ = f"at least {cycles} (not counting {' and '.join(missing)})", f"at least {time_}"
     rows = [
         ("flops", si(cost.get("flops"), "FLOP")),
         ("transcendentals", si(cost.get("transcendentals"))),
         ("bytes accessed", si(cost.get("bytes_accessed"), "B")),
         ("estimated cycles", cycles),
-        ("estimated time", f"{duration(cost.get('estimated_seconds'))} at {si(chip.get('clock_hz'), 'Hz')}"),
+        ("estimated time", f"{time_} at {si(chip.get('clock_hz'), 'Hz')}"),
         ("arithmetic intensity", roofline),
     ]
     peak, bandwidth = chip.get("peak_flops"), chip.get("hbm_bandwidth")
