@@ -19,6 +19,9 @@ impl FunctionBuilder<'_> {
         o.require(o.element.is_complex() == element.is_complex(), || {
             format!("complex and real types are not read as one another, got {element}")
         })?;
+        o.require(!element.is_complex() || o.element == element, || {
+            format!("complex numbers are read only as the same type (XLA aborts otherwise), got {element}")
+        })?;
         let boolean = |e: ElementType| e.class() == Class::Boolean;
         o.require(boolean(o.element) == boolean(element), || {
             format!("booleans are read only as booleans, got {element}")

@@ -83,21 +83,40 @@ impl DotAlgorithm {
         }
     }
 
-    /// f32 in three bf16 parts, six products.
+    /// f32 in bf16 parts, three products.
+    pub const BF16_BF16_F32_X3: Self = Self {
+        num_primitive_operations: 3,
+        ..Self::simple("bf16", "f32")
+    };
+
+    /// f32 in bf16 parts, six products.
     pub const BF16_BF16_F32_X6: Self = Self {
-        lhs_component_count: 3,
-        rhs_component_count: 3,
         num_primitive_operations: 6,
         ..Self::simple("bf16", "f32")
     };
 
-    /// f32 in two bf16 parts, three products.
-    pub const BF16_BF16_F32_X3: Self = Self {
-        lhs_component_count: 2,
-        rhs_component_count: 2,
-        num_primitive_operations: 3,
-        ..Self::simple("bf16", "f32")
-    };
+    /// Whether it is one of those that StableHLO lets programs ask for.
+    fn is_known(&self) -> bool {
+        let narrow = |t: &str| t.starts_with("f8") && ElementType::from_mlir(t).is_some();
+        let counts = (self.lhs_component_count, self.rhs_component_count);
+        if counts != (1, 1) {
+            return false;
+        }
+        let n = self.num_primitive_operations;
+        match (
+            self.lhs_precision_type,
+            self.rhs_precision_type,
+            self.accumulation_type,
+        ) {
+            (l, r, "f32") if narrow(l) && narrow(r) => n == 1,
+            _ if self.allow_imprecise_accumulation => false,
+            ("f16", "f16", "f16" | "f32") | ("bf16", "bf16", "bf16") => n == 1,
+            ("bf16", "bf16", "f32") => matches!(n, 1 | 3 | 6 | 9),
+            ("tf32", "tf32", "f32") => matches!(n, 1 | 3),
+            ("f32", "f32", "f32") | ("f64", "f64", "f64") => n == 1,
+            _ => false,
+        }
+    }
 }
 
 /// Options of `dot_general`.
@@ -205,13 +224,8 @@ impl FunctionBuilder<'_> {
             ensure(OP, options.precision == [Precision::Default; 2], || {
                 "precision must be DEFAULT when there is an algorithm".into()
             })?;
-            let counts = [
-                a.lhs_component_count,
-                a.rhs_component_count,
-                a.num_primitive_operations,
-            ];
-            ensure(OP, counts.iter().all(|&n| n > 0), || {
-                "the algorithm's counts must be positive".into()
+            ensure(OP, a.is_known(), || {
+                format!("no hardware knows the algorithm {a:?}")
             })?;
             props = props.raw(
                 "algorithm",

@@ -137,6 +137,21 @@ fn dots(s: &mut Samples) -> Result<()> {
     }
     for (name, algorithm) in [
         ("algorithm f32", DotAlgorithm::simple("f32", "f32")),
+        (
+            "algorithm tf32x3",
+            DotAlgorithm {
+                num_primitive_operations: 3,
+                ..DotAlgorithm::simple("tf32", "f32")
+            },
+        ),
+        ("algorithm bf16", DotAlgorithm::simple("bf16", "f32")),
+        (
+            "algorithm bf16x9",
+            DotAlgorithm {
+                num_primitive_operations: 9,
+                ..DotAlgorithm::simple("bf16", "f32")
+            },
+        ),
         ("algorithm tf32", DotAlgorithm::simple("tf32", "f32")),
         ("algorithm bf16x3", DotAlgorithm::BF16_BF16_F32_X3),
         ("algorithm bf16x6", DotAlgorithm::BF16_BF16_F32_X6),
@@ -149,6 +164,26 @@ fn dots(s: &mut Samples) -> Result<()> {
             Ok(vec![f.dot_general(a[0], a[1], &matmul, &options)?])
         })?;
     }
+    s.add(OP, "algorithm f8", "4x5xf8E4M3FN 5x6xf8E5M2", |f, a| {
+        let algorithm = DotAlgorithm {
+            rhs_precision_type: "f8E5M2",
+            allow_imprecise_accumulation: true,
+            ..DotAlgorithm::simple("f8E4M3FN", "f32")
+        };
+        let options = DotOptions {
+            algorithm: Some(algorithm),
+            element: Some(ElementType::F32),
+            ..DotOptions::default()
+        };
+        Ok(vec![f.dot_general(a[0], a[1], &matmul, &options)?])
+    })?;
+    s.add(OP, "algorithm f64", "4x5xf64 5x6xf64", |f, a| {
+        let options = DotOptions {
+            algorithm: Some(DotAlgorithm::simple("f64", "f64")),
+            ..DotOptions::default()
+        };
+        Ok(vec![f.dot_general(a[0], a[1], &matmul, &options)?])
+    })?;
     s.add(OP, "batched", "2x3x4x5xf32 3x6x2x5xf32", |f, a| {
         let d = DotDimensions {
             lhs_batching: vec![0, 1],

@@ -40,7 +40,7 @@ pub struct Sample {
     pub program: String,
     /// The replicas to compile for.
     pub replicas: i32,
-    /// The partitions to compile for.
+    /// The partitions to compile for; more than one needs the compile option `use_spmd_partitioning`.
     pub partitions: i32,
     /// Who refuses it, in the compiler's own words.
     pub refused: Vec<(Target, &'static str)>,
