@@ -10,19 +10,19 @@ use crate::inner;
 
 /// `PJRT_Client_CreateErrorBuffer_Args` up to the fields of API 0.106.
 #[repr(C)]
-struct ErrorBufferArgs {
-    struct_size: usize,
+pub(crate) struct ErrorBufferArgs {
+    pub(crate) struct_size: usize,
     extension_start: usize,
     client: *mut PJRT_Client,
-    code: u32,
+    pub(crate) code: u32,
     message: *const u8,
     message_size: usize,
-    dims: *const i64,
-    num_dims: usize,
-    element_type: u32,
+    pub(crate) dims: *const i64,
+    pub(crate) num_dims: usize,
+    pub(crate) element_type: u32,
     layout: *mut PJRT_Buffer_MemoryLayout,
     memory: *mut PJRT_Memory,
-    buffer: *mut PJRT_Buffer,
+    pub(crate) buffer: *mut PJRT_Buffer,
     payload: usize,
     num_payload: usize,
 }

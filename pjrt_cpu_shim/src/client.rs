@@ -277,6 +277,16 @@ entries! {
         (*args).topology = topology_of((*args).client)?.as_ptr();
         Ok(())
     }
+    "PJRT_Client_DefaultDeviceAssignment"
+    fn default_assignment(args: PJRT_Client_DefaultDeviceAssignment_Args, upto default_assignment) {
+        crate::arguments::assignment(
+            "PJRT_Client_DefaultDeviceAssignment",
+            (*args).num_replicas,
+            (*args).num_partitions,
+            topology_of((*args).client)?.topology.device_count(),
+        )?;
+        inner::call(slot::PJRT_Client_DefaultDeviceAssignment, args)
+    }
     "PJRT_Device_GetDescription" fn get_description(args: PJRT_Device_GetDescription_Args, upto device_description) {
         let device = device((*args).device)?;
         let description = device.topology.device(device.id).ok_or_else(|| {

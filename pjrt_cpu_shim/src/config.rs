@@ -23,11 +23,16 @@ impl Config {
     pub(crate) fn from_env() -> Result<Self, ShimError> {
         let hbm_bytes = match read(HBM_ENV)? {
             None => None,
-            Some(text) => Some(text.trim().parse::<u64>().map_err(|_| {
-                ShimError::invalid(format!(
-                    "{HBM_ENV}={text:?}: not a number of bytes, such as 1073741824"
-                ))
-            })?),
+            // Memory statistics carry the limit in an i64.
+            Some(text) => match text.trim().parse::<u64>() {
+                Ok(bytes) if (1..=i64::MAX as u64).contains(&bytes) => Some(bytes),
+                _ => {
+                    return Err(ShimError::invalid(format!(
+                        "{HBM_ENV}={text:?}: not a number of bytes from 1 to {}, such as 1073741824",
+                        i64::MAX
+                    )));
+                }
+            },
         };
         let name = read(TOPOLOGY_ENV)?.unwrap_or_else(|| "v6e:1x1".to_owned());
         let topology = Topology::parse(&name, hbm_bytes)

@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 
 use pjrt_ffi::PJRT_Api;
 
+mod arguments;
 mod async_fault;
 mod buffers;
 mod client;

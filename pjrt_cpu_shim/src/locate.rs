@@ -5,6 +5,7 @@
 //! above the shim or the current folder.
 
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -23,13 +24,32 @@ const ADVICE: &str = "run `pip install fastatomstruct-xla-cpu`, or set TORCH_TPU
 
 /// Loads the inner plugin and checks that the shim can stand on it.
 pub(crate) fn load() -> Result<&'static Inner, ShimError> {
-    let path = find()?;
+    let found = find()?;
+    // dlopen looks a bare name up in the system's folders; a link hides what it leads to.
+    let path = std::fs::canonicalize(&found).unwrap_or(found);
     let fail =
         |code, why: String| ShimError::new(code, format!("CPU plugin {}: {why}; {ADVICE}", path.display()));
     if is_shim(&path) {
         return Err(fail(
             Code::InvalidArgument,
             format!("this is the simulator itself, which cannot run on top of itself ({PLUGIN_ENV})"),
+        ));
+    }
+    // Loading libtpu where no TPU is may hang for minutes, so its name has to do.
+    if path
+        .file_name()
+        .is_some_and(|name| name.as_bytes().starts_with(b"libtpu"))
+    {
+        return Err(ShimError::invalid(format!(
+            "{PLUGIN_ENV}={}: this is a TPU plugin, not a CPU plugin; use python -m torch_tpu aot to compile for a \
+             TPU without one; {ADVICE}",
+            path.display()
+        )));
+    }
+    if !starts_as_library(&path) {
+        return Err(fail(
+            Code::NotFound,
+            "cannot be loaded: it is not a shared library".into(),
         ));
     }
     // SAFETY: loading runs the library's initializers; the user chose the file.
@@ -74,9 +94,14 @@ fn find() -> Result<PathBuf, ShimError> {
         if path.is_file() {
             return Ok(path);
         }
+        let why = if path.is_dir() {
+            "this is a directory, not a file"
+        } else {
+            "no such file"
+        };
         return Err(ShimError::new(
             Code::NotFound,
-            format!("{PLUGIN_ENV}={}: no such file; {ADVICE}", path.display()),
+            format!("{PLUGIN_ENV}={}: {why}; {ADVICE}", path.display()),
         ));
     }
     let looked = candidates(&Surroundings::of_process());
@@ -200,6 +225,15 @@ fn shim_path() -> Option<PathBuf> {
         std::ffi::CStr::from_ptr(info.dli_fname)
     };
     std::fs::canonicalize(OsStr::from_bytes(info.to_bytes())).ok()
+}
+
+/// Whether the file has the first bytes of an ELF file; what cannot be read is left to dlopen's own message.
+fn starts_as_library(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    match std::fs::File::open(path) {
+        Ok(mut file) => file.read_exact(&mut magic).is_ok() && magic == *b"\x7fELF",
+        Err(_) => true,
+    }
 }
 
 fn is_shim(path: &Path) -> bool {

@@ -6,6 +6,8 @@ use parking_lot::Mutex;
 use pjrt_ffi::*;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::arguments;
+use crate::async_fault::ErrorBufferArgs;
 use crate::buffers::{self, Made, MadeRef, Maker, make, shape_of};
 use crate::client::{destination, device_hbm, memory_hbm};
 use crate::entry::entries;
@@ -137,6 +139,7 @@ unsafe extern "C" fn nothing_to_delete(_pointer: *mut std::ffi::c_void, _argumen
 
 entries! {
     "PJRT_Client_BufferFromHostBuffer" fn from_host(args: PJRT_Client_BufferFromHostBuffer_Args, upto buffer) {
+        arguments::shape("PJRT_Client_BufferFromHostBuffer", (*args).type_, (*args).dims, (*args).num_dims)?;
         make(
             destination((*args).device, (*args).memory),
             || Ok(Made::new(Maker::Host, (*args).type_, slice((*args).dims, (*args).num_dims))),
@@ -147,6 +150,7 @@ entries! {
         )
     }
     "PJRT_Client_CreateUninitializedBuffer" fn uninitialized(args: UninitializedArgs, upto buffer) {
+        arguments::shape("PJRT_Client_CreateUninitializedBuffer", (*args).element_type, (*args).dims, (*args).num_dims)?;
         make(
             destination((*args).device, (*args).memory),
             || {
@@ -167,7 +171,13 @@ entries! {
         (*args).on_delete_callback = own;
         result
     }
+    "PJRT_Client_CreateErrorBuffer" fn create_error(args: ErrorBufferArgs, upto buffer) {
+        arguments::error_code("PJRT_Client_CreateErrorBuffer", (*args).code)?;
+        arguments::shape("PJRT_Client_CreateErrorBuffer", (*args).element_type, (*args).dims, (*args).num_dims)?;
+        inner::call(slot::PJRT_Client_CreateErrorBuffer, args)
+    }
     "PJRT_Client_CreateAliasBuffer" fn create_alias(args: AliasArgs, upto fulfill_alias_buffer_cb) {
+        arguments::shape("PJRT_Client_CreateAliasBuffer", (*args).element_type, (*args).dims, (*args).num_dims)?;
         inner::call(slot::PJRT_Client_CreateAliasBuffer, args)?;
         ALIASES.lock().insert((*args).fulfill_alias_buffer_cb as usize, (*args).alias_buffer as usize);
         Ok(())

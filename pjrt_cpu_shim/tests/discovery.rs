@@ -103,7 +103,65 @@ fn a_file_that_is_no_library() {
         "a_file_that_is_no_library",
         &[("TORCH_TPU_CPU_PLUGIN", text)],
         || {
-            refused(NOT_FOUND, &["Cargo.toml", "cannot be loaded", ADVICE]);
+            refused(
+                NOT_FOUND,
+                &["Cargo.toml", "cannot be loaded", "not a shared library", ADVICE],
+            );
+        },
+    );
+}
+
+#[test]
+fn a_folder_is_no_file() {
+    in_child(
+        "a_folder_is_no_file",
+        &[("TORCH_TPU_CPU_PLUGIN", env!("CARGO_MANIFEST_DIR"))],
+        || {
+            refused(NOT_FOUND, &["this is a directory", ADVICE]);
+        },
+    );
+}
+
+#[test]
+fn a_bare_name_is_a_file_of_the_working_folder() {
+    let name = "a_bare_name_is_a_file_of_the_working_folder";
+    if std::env::var_os(CHILD).is_some() {
+        Client::create().unwrap().destroy();
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = plugins()[0].canonicalize().unwrap();
+    std::os::unix::fs::symlink(plugin, dir.path().join("plain.so")).unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .current_dir(dir.path())
+        .env(CHILD, "1")
+        .env("TORCH_TPU_CPU_PLUGIN", "plain.so")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn libtpu_is_refused_before_it_is_loaded() {
+    // No ELF file and no plugin: only the name behind the link can be what is refused.
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("libtpu-1.so"), dir.path().join("cpu.so"));
+    std::fs::write(&file, b"never read").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    in_child(
+        "libtpu_is_refused_before_it_is_loaded",
+        &[("TORCH_TPU_CPU_PLUGIN", link.to_str().unwrap())],
+        || {
+            refused(
+                INVALID_ARGUMENT,
+                &[
+                    "libtpu-1.so",
+                    "this is a TPU plugin, not a CPU plugin",
+                    "python -m torch_tpu aot",
+                ],
+            );
         },
     );
 }
@@ -166,6 +224,27 @@ fn malformed_settings() {
             );
         },
     );
+}
+
+#[test]
+fn more_memory_than_statistics_can_tell() {
+    let env = [("TORCH_TPU_SIM_HBM_BYTES", "18446744073709551615")];
+    on_each_plugin("more_memory_than_statistics_can_tell", &env, || {
+        refused(
+            INVALID_ARGUMENT,
+            &["18446744073709551615", "1 to 9223372036854775807"],
+        );
+    });
+}
+
+#[test]
+fn no_memory_at_all() {
+    on_each_plugin("no_memory_at_all", &[("TORCH_TPU_SIM_HBM_BYTES", "0")], || {
+        refused(
+            INVALID_ARGUMENT,
+            &["TORCH_TPU_SIM_HBM_BYTES=\"0\"", "number of bytes from 1"],
+        );
+    });
 }
 
 #[test]
