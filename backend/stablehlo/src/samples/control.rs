@@ -160,6 +160,24 @@ fn transfers(s: &mut Samples) -> Result<()> {
         f.send(&a[..1], token, Channel::device_to_host(1), true, &[])?;
         Ok(vec![a[0]])
     })?;
+    let handler = || {
+        Attribute::raw(
+            "{_xla_host_transfer_handler_name = \"tf_rendezvous\", _xla_host_transfer_rendezvous = \"x\"}",
+        )
+    };
+    s.add("stablehlo.send", "to host, named handler", "4xf32", |f, a| {
+        let token = f.after_all(&[])?;
+        f.attribute("mhlo.frontend_attributes", handler());
+        f.send(&a[..1], token, Channel::device_to_host(1), true, &[])?;
+        Ok(vec![a[0]])
+    })?;
+    s.add("stablehlo.recv", "from host, named handler", "", |f, _| {
+        let token = f.after_all(&[])?;
+        let ty = f.tensor(&[4], ElementType::F32)?;
+        f.attribute("mhlo.frontend_attributes", handler());
+        let r = f.recv(token, &[ty.into()], Channel::host_to_device(1), true, &[])?;
+        Ok(vec![r[0]])
+    })?;
     s.add("stablehlo.recv", "from host", "", |f, _| {
         let token = f.after_all(&[])?;
         let ty = f.tensor(&[4], ElementType::F32)?;

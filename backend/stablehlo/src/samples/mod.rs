@@ -29,6 +29,15 @@ impl Target {
     pub const ALL: [Self; 3] = [Self::Cpu106, Self::Cpu115, Self::V6e];
 }
 
+/// How a compiler refuses a program, in its own words, shortened.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Refusal {
+    /// It returns this error.
+    Error(&'static str),
+    /// It aborts the process, so never hand it this program outside a child process.
+    Aborts(&'static str),
+}
+
 /// A program that uses an op.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
@@ -42,13 +51,13 @@ pub struct Sample {
     pub replicas: i32,
     /// The partitions to compile for; more than one needs the compile option `use_spmd_partitioning`.
     pub partitions: i32,
-    /// Who refuses it, in the compiler's own words.
-    pub refused: Vec<(Target, &'static str)>,
+    /// Who refuses it, and why.
+    pub refused: Vec<(Target, Refusal)>,
 }
 
 impl Sample {
     /// Why this target refuses it; `None` when it compiles.
-    pub fn refusal(&self, target: Target) -> Option<&'static str> {
+    pub fn refusal(&self, target: Target) -> Option<Refusal> {
         self.refused
             .iter()
             .find(|(t, _)| *t == target)

@@ -147,5 +147,26 @@ fn windows(s: &mut Samples) -> Result<()> {
             },
         )?;
     }
+    // TPUs take no window in the two minor-most dimensions, so a pooling gradient has them outside.
+    s.add(
+        "stablehlo.select_and_scatter",
+        "major dims",
+        "8x8x2x2xf32 4x4x2x2xf32 f32",
+        |f, a| {
+            let w = Window {
+                strides: vec![2, 2, 1, 1],
+                ..Window::new(&[2, 2, 1, 1])
+            };
+            let x = f.select_and_scatter(
+                a[0],
+                a[1],
+                a[2],
+                &w,
+                |f, e| Ok(vec![f.compare(e[0], e[1], Direction::Ge)?]),
+                sum,
+            )?;
+            Ok(vec![x])
+        },
+    )?;
     Ok(())
 }
