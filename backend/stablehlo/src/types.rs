@@ -188,13 +188,14 @@ impl<'a> TensorType<'a> {
                 format!("a dimension must not be negative, got {n} in {self}"),
             ));
         }
-        let zero = self.dims.iter().any(|d| d.limit() == Some(0));
+        // Sizes of zero do not count: XLA multiplies the others first, and aborts when that overflows.
         let bytes = self
             .dims
             .iter()
             .filter_map(|d| d.limit())
+            .filter(|&n| n != 0)
             .try_fold(self.element.host_bytes() as i64, i64::checked_mul);
-        if !zero && bytes.is_none() {
+        if bytes.is_none() {
             return Err(Error::new(
                 op,
                 format!("the size of {self} in bytes does not fit in 63 bits"),

@@ -240,11 +240,14 @@ impl<'a> FunctionBuilder<'a> {
             groups.groups.first().and_then(|g| i64::try_from(g.len()).ok()),
         )?;
         let mut results: Vec<Type<'a>> = Vec::new();
-        for o in self.operands(OP, 0, "operands", operands)? {
+        let ins = self.operands(OP, 0, "operands", operands)?;
+        for o in &ins {
+            o.same_element(&ins[0])?;
+            o.merge_shape(&ins[0])?;
             let from = o.axis("split_dimension", split_dimension)?;
             let to = o.axis("concat_dimension", concat_dimension)?;
             let mut dims = Dims::from_slice(o.dims);
-            dims[from] = split(&o, from, count)?;
+            dims[from] = split(o, from, count)?;
             dims[to] =
                 grow(dims[to], count).ok_or_else(|| o.fault("the joined size does not fit in 63 bits"))?;
             results.push(self.result(&dims, o.element).into());

@@ -43,8 +43,13 @@ impl FunctionBuilder<'_> {
         high.ranked(0)?;
         high.same_element(&low)?;
         low.kinds(match distribution {
-            RngDistribution::Uniform => Kinds::BOOL.or(Kinds::INT).or(Kinds::FLOAT),
+            // The specification has booleans too, on which XLA aborts.
+            RngDistribution::Uniform => Kinds::INT.or(Kinds::FLOAT),
             RngDistribution::Normal => Kinds::FLOAT,
+        })?;
+        let least = if low.element.is_float() { 16 } else { 8 };
+        low.require(low.element.bits() >= least, || {
+            format!("the element type must have at least {least} bits")
         })?;
         let ty = self.tensor(dims, low.element)?;
         let sizes = ty
