@@ -205,7 +205,7 @@ pub(super) const REFUSED: &[(&str, &str, &[Target], Refusal)] = &[
         "stablehlo.send",
         "to host",
         &[V6e],
-        Refusal::Error("Internal: RET_CHECK failure attrs.contains(kXlaHostTransferHandlerNameAttr)"),
+        Refusal::Error("Internal: attrs.contains(kXlaHostTransferHandlerNameAttr)"),
     ),
     (
         "stablehlo.send",
@@ -229,7 +229,7 @@ pub(super) const REFUSED: &[(&str, &str, &[Target], Refusal)] = &[
         "stablehlo.recv",
         "from host",
         &[V6e],
-        Refusal::Error("Internal: RET_CHECK failure attrs.contains(kXlaHostTransferHandlerNameAttr)"),
+        Refusal::Error("Internal: attrs.contains(kXlaHostTransferHandlerNameAttr)"),
     ),
     (
         "stablehlo.collective_broadcast",
