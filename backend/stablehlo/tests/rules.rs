@@ -332,6 +332,22 @@ fn every_family_names_op_operand_and_rule() {
 }
 
 #[test]
+fn what_compilers_abort_on_is_refused() {
+    let e = message(|f, a| f.all_to_all(&[a[6], a[0]], 0, 1, &ReplicaGroups::replicas(&[&[0, 1]])));
+    assert!(
+        e.contains("operand 1 `operands` (tensor<2x3xf32>): the shape must equal"),
+        "{e}"
+    );
+    let e = message(|f, a| Ok(vec![f.rng(a[5], a[5], &[2], RngDistribution::Uniform)?]));
+    assert!(
+        e.starts_with("stablehlo.rng: operand 0 `a` (tensor<i1>): the element type must be"),
+        "{e}"
+    );
+    let e = message(|f, _| Ok(vec![f.constant::<f32>(&[i64::MAX, i64::MAX, 0], &[])?]));
+    assert!(e.contains("does not fit in 63 bits"), "{e}");
+}
+
+#[test]
 fn values_do_not_leave_their_region_or_function() {
     let escaped = message(|f, a| {
         let mut inside = None;
