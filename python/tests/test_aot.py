@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,8 @@ BAD = {
     "no form of a topology": (["-", "--topology", "v6e"], PROGRAM, 2, "looks like v6e:1x1"),
     "no topology": (["-", "--topology", ""], PROGRAM, 2, "looks like v6e:1x1"),
     "no folder to write to": (["-", "--output", "absent/out.bin"], PROGRAM, 2, "absent"),
+    "no number": (["-", "--replicas", "x"], PROGRAM, 2, "'x' is not a number of devices"),
+    "a number too large": (["-", "--replicas", "9" * 30], PROGRAM, 2, "is not a number of devices"),
     "no partitions": (["-", "--partitions", "0"], PROGRAM, 2, "at least 1"),
     "more partitions than chips": (["-", "--partitions", "4"], PROGRAM, 1, "4"),
 }
@@ -174,3 +177,22 @@ def test_a_bad_topology_never_reaches_the_compiler(cli: Cli, topology: str) -> N
     assert refused.returncode in (1, 2)
     assert topology in refused.stderr
     assert len(refused.stderr.splitlines()) <= 3, refused.stderr
+
+
+@pytest.mark.parametrize("command", ["plugin-path", "doctor"])
+def test_output_that_cannot_be_written_is_said(command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            [sys.executable, "-m", "torch_tpu", command], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert answer.returncode == 1
+    assert "cannot write the output" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "Exception ignored" not in answer.stderr
+
+
+def test_a_closed_standard_input_is_said() -> None:
+    command = f"{sys.executable} -m torch_tpu aot - <&-"
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert answer.returncode == 2
+    assert "standard input is closed" in answer.stderr

@@ -38,13 +38,22 @@ def main(argv: Sequence[str]) -> int:
     """Runs one command; returns its exit code."""
     args = parser().parse_args(argv)
     try:
-        return args.run(args)
+        code = args.run(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except CommandError as error:
         print(f"python -m torch_tpu {args.command}: {error}", file=sys.stderr)
         return error.code
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Python flushes stdout once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        # A full disk behind the output, say; what could not be written must not be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reason = error.strerror or error
+        print(f"python -m torch_tpu {args.command}: cannot write the output: {reason}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -45,10 +45,11 @@ def _topology(text: str) -> str:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
+    if not re.fullmatch(r"\d{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of devices")
+    if int(text) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,6 +102,8 @@ def named(report: dict[str, Any], file: str) -> dict[str, Any]:
 
 def read_program(file: Path) -> str:
     """The program's text."""
+    if str(file) == "-" and sys.stdin is None:
+        raise CommandError("standard input is closed; name a file", 2)
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
