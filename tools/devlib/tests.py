@@ -84,6 +84,9 @@ def second_plugin(console: Console) -> Counts:
         "pjrt",
         "-p",
         "pjrt_cpu_shim",
+        # These choose their plugins themselves: a second run would be the same run.
+        "-E",
+        "not (binary(stablehlo_samples) or binary(bare_plugins))",
     ]
     env = {"TORCH_TPU_CPU_PLUGIN": str(plugin(SECOND_PLUGIN))}
     return run_counted(console, "second CPU plugin", command, counts.nextest, env)
