@@ -1,10 +1,13 @@
 //! Argument checks for calls that take the CPU plugin, and with it the process, down when given nonsense.
 
-use dtype::ElementType;
-use pjrt_ffi::Code;
+use std::ffi::c_void;
 
-use crate::error::ShimError;
-use crate::inner::slice;
+use dtype::ElementType;
+use pjrt_ffi::*;
+
+use crate::buffers::{array, bytes_of};
+use crate::error::{Fail, ShimError};
+use crate::inner::{self, slice};
 
 /// Refuses a shape that has an unknown element type, a negative dimension or more bytes than 63 bits count.
 ///
@@ -44,6 +47,57 @@ pub(crate) unsafe fn shape(
             element.mlir()
         ))),
     }
+}
+
+/// Refuses a null list that is said to have entries.
+pub(crate) fn list<T>(call: &str, name: &str, data: *const T, count: usize) -> Result<(), ShimError> {
+    if data.is_null() && count > 0 {
+        return Err(ShimError::invalid(format!(
+            "{call}: {name} is null, its length is {count}; point it at that many entries"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a null pointer to memory that holds something.
+pub(crate) fn memory(call: &str, data: *const c_void, bytes: u64) -> Result<(), ShimError> {
+    if data.is_null() && bytes > 0 {
+        return Err(ShimError::invalid(format!(
+            "{call}: the pointer to the device's memory is null where {bytes} bytes are to be viewed"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a buffer that is null, deleted or donated.
+///
+/// # Safety
+/// `buffer` is null or a live handle.
+pub(crate) unsafe fn alive(call: &str, buffer: *mut PJRT_Buffer) -> Result<(), Fail> {
+    if buffer.is_null() {
+        return Err(ShimError::invalid(format!("{call}: the buffer is null; pass a live buffer")).into());
+    }
+    let mut deleted = PJRT_Buffer_IsDeleted_Args::new();
+    deleted.buffer = buffer;
+    inner::call(slot::PJRT_Buffer_IsDeleted, &mut deleted)?;
+    if deleted.is_deleted {
+        let text = format!("{call}: the buffer was deleted or donated; pass a live buffer");
+        return Err(ShimError::invalid(text).into());
+    }
+    Ok(())
+}
+
+/// Refuses to see memory as an array of another size; each array is its element type and dimensions.
+pub(crate) fn same_size(call: &str, old: (u32, &[i64]), new: (u32, &[i64])) -> Result<(), ShimError> {
+    let (have, want) = (bytes_of(old.0, old.1), bytes_of(new.0, new.1));
+    if have == want {
+        return Ok(());
+    }
+    Err(ShimError::invalid(format!(
+        "{call}: the buffer is {} of {have} bytes, {} takes {want}; ask for a shape of the same size",
+        array(old.0, old.1),
+        array(new.0, new.1)
+    )))
 }
 
 /// Refuses a status code that stands for success or for nothing.

@@ -45,23 +45,13 @@ impl Made {
         }
     }
 
-    /// Dense size in bytes; negative dimensions, which the inner plugin refuses, count as none.
+    /// Dense size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        let elements = self.dims.iter().fold(1_u64, |product, &dim| {
-            product.saturating_mul(u64::try_from(dim).unwrap_or(0))
-        });
-        elements
-            .saturating_mul(u64::from(bits(self.element_type)))
-            .div_ceil(8)
+        bytes_of(self.element_type, &self.dims)
     }
 
     fn describe(&self, out: &mut String) {
-        let name = match ElementType::from_pjrt(self.element_type) {
-            Some(element) => element.mlir().to_owned(),
-            None => format!("type {}", self.element_type),
-        };
-        let dims: Vec<String> = self.dims.iter().map(i64::to_string).collect();
-        let _ = write!(out, "{name}[{}] ", dims.join(","));
+        let _ = write!(out, "{} ", array(self.element_type, &self.dims));
         let _ = match &self.maker {
             Maker::Host => write!(out, "from the host"),
             Maker::Copy => write!(out, "copied on the device"),
@@ -70,6 +60,24 @@ impl Made {
             Maker::Executable(name) => write!(out, "made by {name}"),
         };
     }
+}
+
+/// Dense size of an array in bytes; negative dimensions, which the inner plugin refuses, count as none.
+pub(crate) fn bytes_of(element_type: u32, dims: &[i64]) -> u64 {
+    let elements = dims.iter().fold(1_u64, |product, &dim| {
+        product.saturating_mul(u64::try_from(dim).unwrap_or(0))
+    });
+    elements.saturating_mul(u64::from(bits(element_type))).div_ceil(8)
+}
+
+/// An array's type for readers: `f32[2,3]`.
+pub(crate) fn array(element_type: u32, dims: &[i64]) -> String {
+    let name = match ElementType::from_pjrt(element_type) {
+        Some(element) => element.mlir().to_owned(),
+        None => format!("type {element_type}"),
+    };
+    let dims: Vec<String> = dims.iter().map(i64::to_string).collect();
+    format!("{name}[{}]", dims.join(","))
 }
 
 /// A [`Made`] that records share.
@@ -180,6 +188,18 @@ fn release(held: Held) {
     }
 }
 
+/// What `read` sees in the record of `buffer`, if it has one.
+#[inline]
+pub(crate) fn with_record<R>(
+    buffer: *const PJRT_Buffer,
+    read: impl FnOnce(&Made, &'static Hbm) -> R,
+) -> Option<R> {
+    let shard = shard(buffer as usize).lock();
+    shard
+        .get(&(buffer as usize))
+        .map(|held| read(&held.made, held.hbm))
+}
+
 /// Bytes that destroying `buffer` would free on `hbm`.
 pub(crate) fn freeable(buffer: *const PJRT_Buffer, hbm: &'static Hbm) -> u64 {
     match shard(buffer as usize).lock().get(&(buffer as usize)) {
@@ -287,7 +307,8 @@ pub(crate) fn exhausted(hbm: &'static Hbm, bytes: u64, purpose: &str) -> ShimErr
     ShimError::new(Code::ResourceExhausted, text)
 }
 
-fn amount(bytes: u64) -> String {
+/// A size for readers.
+pub(crate) fn amount(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} bytes");

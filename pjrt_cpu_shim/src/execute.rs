@@ -12,14 +12,15 @@ use pjrt_ffi::*;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
-use crate::buffers::{self, Made, MadeRef, Maker};
+use crate::buffers::{self, Made, MadeRef, Maker, amount};
 use crate::client::{self, device_hbm};
 use crate::descriptions::topology_of;
 use crate::entry::entries;
-use crate::error::{Fail, ShimError};
+use crate::error::{Code, Fail, ShimError};
 use crate::hbm::Hbm;
 use crate::inner::{self, Padded, bytes, has_field, slice};
-use crate::program;
+use crate::program::{self, Taken};
+use crate::signature::{self, Parameter};
 
 /// What is known of a loaded executable before it runs. Sizes are in bytes.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ struct Known {
     /// Their number and the largest of them.
     counted: (u64, u64),
     temp_bytes: u64,
-    /// Parameters whose buffers a run uses up.
-    donated: SmallVec<[usize; 4]>,
+    /// What it takes and uses up.
+    taken: Taken,
     name: Arc<str>,
 }
 
@@ -105,7 +106,7 @@ fn study(loaded: *mut PJRT_LoadedExecutable) -> Result<Known, Fail> {
         output_bytes: in_hbm().sum(),
         counted: (in_hbm().count() as u64, in_hbm().max().unwrap_or(0)),
         temp_bytes,
-        donated: program::donated_parameters(executable.0)?,
+        taken: program::taken(executable.0)?,
         outputs,
         name,
     })
@@ -154,9 +155,45 @@ fn outputs(executable: *mut PJRT_Executable, name: &Arc<str>) -> Result<Outputs,
     }
 }
 
-/// Enters a fresh executable into the table; without its figures it could not be accounted for, so it is destroyed.
-fn enter(loaded: *mut PJRT_LoadedExecutable) -> Result<(), Fail> {
-    match study(loaded) {
+/// Refuses a program that could not run on a chip with nothing else in its memory, as the TPU compiler does.
+fn fits(known: &Known, limit: u64) -> Result<(), Fail> {
+    let parameters = known.taken.parameters.as_deref().unwrap_or_default();
+    let arguments = parameters
+        .iter()
+        .map(Parameter::hbm_bytes)
+        .fold(0, u64::saturating_add);
+    let aliased = known.taken.aliased_bytes;
+    let needed = arguments
+        .saturating_add(known.output_bytes)
+        .saturating_add(known.temp_bytes)
+        .saturating_sub(aliased);
+    if needed <= limit {
+        return Ok(());
+    }
+    let text = format!(
+        "Ran out of memory in memory space hbm: {} needs {} of {} on each simulated chip: {} of arguments, {} of outputs \
+         and {} of temporaries, less {} of donated arguments that outputs take over. Exceeded by {}. Use smaller \
+         shapes, donate arguments, or shard the program over more chips",
+        known.name,
+        amount(needed),
+        amount(limit),
+        amount(arguments),
+        amount(known.output_bytes),
+        amount(known.temp_bytes),
+        amount(aliased),
+        amount(needed - limit),
+    );
+    Err(ShimError::new(Code::ResourceExhausted, text).into())
+}
+
+/// Enters a fresh executable that `fit` accepts into the table. Any other is destroyed, and so is one whose figures
+/// are unknown: it could not be accounted for.
+fn enter(
+    loaded: *mut PJRT_LoadedExecutable,
+    fit: impl FnOnce(&Known) -> Result<(), Fail>,
+) -> Result<(), Fail> {
+    let studied = study(loaded).and_then(|known| fit(&known).map(|()| known));
+    match studied {
         Ok(known) => {
             LOADED.write().insert(loaded as usize, Arc::new(known));
             Ok(())
@@ -231,6 +268,7 @@ unsafe fn donated<'a>(
         (kept, (*args).num_args)
     };
     known
+        .taken
         .donated
         .iter()
         .copied()
@@ -258,9 +296,30 @@ unsafe fn run(known: &Known, args: *mut PJRT_LoadedExecutable_Execute_Args) -> R
                 .filter_map(hbm)
                 .for_each(|hbm| hbm.release(known.output_bytes))
         };
+        // Before the memory: a wrong call is wrong at the limit too.
+        if let Some(parameters) = &known.taken.parameters {
+            if chosen.is_none() && rows != known.hbms.len() || chosen.is_some() && rows != 1 {
+                return Err(wrong_rows(known, rows, chosen.is_some()).into());
+            }
+            for row in 0..rows {
+                let arguments = if (*args).argument_lists.is_null() || (*args).num_args == 0 {
+                    std::ptr::null()
+                } else {
+                    *(*args).argument_lists.add(row)
+                };
+                signature::check(
+                    &known.name,
+                    parameters,
+                    arguments,
+                    (*args).num_args,
+                    row,
+                    hbm(row),
+                )?;
+            }
+        }
         for row in 0..rows {
             let Some(hbm) = hbm(row) else { continue };
-            let freed = if known.donated.is_empty() || (*args).argument_lists.is_null() {
+            let freed = if known.taken.donated.is_empty() || (*args).argument_lists.is_null() {
                 0
             } else {
                 let arguments = *(*args).argument_lists.add(row);
@@ -279,7 +338,7 @@ unsafe fn run(known: &Known, args: *mut PJRT_LoadedExecutable_Execute_Args) -> R
         }
         for row in 0..rows {
             let Some(hbm) = hbm(row) else { continue };
-            if !known.donated.is_empty() {
+            if !known.taken.donated.is_empty() {
                 let arguments = *(*args).argument_lists.add(row);
                 donated(known, args).for_each(|index| buffers::remove(*arguments.add(index)));
             }
@@ -293,6 +352,20 @@ unsafe fn run(known: &Known, args: *mut PJRT_LoadedExecutable_Execute_Args) -> R
         }
         Ok(())
     }
+}
+
+#[cold]
+fn wrong_rows(known: &Known, rows: usize, chosen: bool) -> ShimError {
+    let devices = if chosen { 1 } else { known.hbms.len() };
+    let why = if chosen {
+        " where execute_device is set"
+    } else {
+        ""
+    };
+    ShimError::invalid(format!(
+        "PJRT_LoadedExecutable_Execute: num_devices is {rows}, {} runs on {devices}{why}",
+        known.name
+    ))
 }
 
 #[cold]
@@ -327,17 +400,20 @@ fn reload(
 entries! {
     "PJRT_Client_Compile" fn compile(args: PJRT_Client_Compile_Args, upto executable) {
         inner::call(slot::PJRT_Client_Compile, args)?;
-        enter((*args).executable)
+        enter((*args).executable, |known| {
+            let limits = known.hbms.iter().flatten().map(|hbm| hbm.stats().limit);
+            limits.min().map_or(Ok(()), |limit| fits(known, limit))
+        })
     }
     "PJRT_Executable_DeserializeAndLoad"
     fn deserialize_and_load(args: PJRT_Executable_DeserializeAndLoad_Args, upto loaded_executable) {
         inner::call(slot::PJRT_Executable_DeserializeAndLoad, args)?;
-        enter((*args).loaded_executable)
+        enter((*args).loaded_executable, |_| Ok(()))
     }
     "PJRT_Client_Load" fn load(args: PJRT_Client_Load_Args, upto loaded_executable) {
         // The executable may belong to a hidden client, which the inner plugin's own loading does not foresee.
         let loaded = reload((*args).client, (*args).executable)?;
-        enter(loaded)?;
+        enter(loaded, |_| Ok(()))?;
         (*args).loaded_executable = loaded;
         Ok(())
     }
@@ -350,7 +426,8 @@ entries! {
         compile.compile_options = (*args).compile_options;
         compile.compile_options_size = (*args).compile_options_size;
         inner::call(slot::PJRT_Client_Compile, &mut compile)?;
-        match Unloaded::of(compile.executable) {
+        let fit = study(compile.executable).and_then(|known| fits(&known, topology.hbm_bytes));
+        match fit.and_then(|()| Unloaded::of(compile.executable)) {
             Ok(executable) => {
                 // What it says of itself it asks the loaded one, which has to stay.
                 (*args).executable = std::mem::ManuallyDrop::new(executable).0;

@@ -30,6 +30,7 @@ mod inner;
 pub mod locate;
 mod named;
 mod program;
+mod signature;
 mod table;
 pub mod topology;
 mod trampoline;

@@ -1,10 +1,11 @@
-//! What the optimized program says: donated parameters, and the cost of a run.
+//! What the optimized program says: parameters and their donation, and the cost of a run.
 
 use std::collections::hash_map::Entry;
 
 use parking_lot::Mutex;
 use pjrt_ffi::protos::xla::{
     HloBufferDonorProto, HloInputOutputAliasProto, HloModuleProto, HloModuleProtoWithConfig,
+    ProgramShapeProto,
 };
 use pjrt_ffi::*;
 use prost::Message;
@@ -15,21 +16,35 @@ use crate::entry::entries;
 use crate::error::{Code, Fail, ShimError};
 use crate::inner::{self, bytes};
 use crate::named::{NamedValues, Value};
+use crate::signature::{self, Parameter};
 
-/// The two fields of `HloModuleProto` that tell what is donated; decoding skips the instructions.
+/// The fields of `HloModuleProto` that tell what is taken and donated; decoding skips the instructions.
 #[derive(Clone, PartialEq, Message)]
-struct Donations {
+struct Outline {
+    #[prost(message, optional, tag = "4")]
+    host_program_shape: Option<ProgramShapeProto>,
     #[prost(message, optional, tag = "8")]
     input_output_alias: Option<HloInputOutputAliasProto>,
     #[prost(message, optional, tag = "18")]
     buffer_donor: Option<HloBufferDonorProto>,
 }
 
-/// [`Donations`] inside `HloModuleProtoWithConfig`.
+/// [`Outline`] inside `HloModuleProtoWithConfig`.
 #[derive(Clone, PartialEq, Message)]
-struct DonationsWithConfig {
+struct OutlineWithConfig {
     #[prost(message, optional, tag = "1")]
-    hlo_module: Option<Donations>,
+    hlo_module: Option<Outline>,
+}
+
+/// What a program takes.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// `None` where the inner plugin does not tell, or takes what is no array.
+    pub(crate) parameters: Option<Box<[Parameter]>>,
+    /// Parameters whose buffers a run uses up, in ascending order.
+    pub(crate) donated: SmallVec<[usize; 4]>,
+    /// Bytes of the parameters whose memory outputs take over.
+    pub(crate) aliased_bytes: u64,
 }
 
 /// An optimized program in one of the formats plugins use.
@@ -73,32 +88,47 @@ fn undecodable(error: &prost::DecodeError) -> Fail {
     .into()
 }
 
-/// Parameters whose buffers a run uses up, in ascending order.
-pub(crate) fn donated_parameters(executable: *mut PJRT_Executable) -> Result<SmallVec<[usize; 4]>, Fail> {
+/// What the program of `executable` takes.
+pub(crate) fn taken(executable: *mut PJRT_Executable) -> Result<Taken, Fail> {
     let Optimized { code, with_config } = optimized(executable)?;
-    let donations = if with_config {
-        DonationsWithConfig::decode(code.as_slice()).map(|outer| outer.hlo_module.unwrap_or_default())
+    let outline = if with_config {
+        OutlineWithConfig::decode(code.as_slice()).map(|outer| outer.hlo_module.unwrap_or_default())
     } else {
-        Donations::decode(code.as_slice())
+        Outline::decode(code.as_slice())
     }
     .map_err(|error| undecodable(&error))?;
+    let parameters = outline
+        .host_program_shape
+        .as_ref()
+        .and_then(signature::parameters);
     // A tupled argument list has one parameter, and the index inside it is the argument.
-    let argument = |number: i64, index: &[i64]| *index.first().unwrap_or(&number);
-    let aliased = donations.input_output_alias.unwrap_or_default().entries;
-    let donors = donations.buffer_donor.unwrap_or_default().entries;
-    let mut found: SmallVec<[usize; 4]> = aliased
+    let argument = |number: i64, index: &[i64]| usize::try_from(*index.first().unwrap_or(&number)).ok();
+    let in_order = |mut found: SmallVec<[usize; 4]>| {
+        found.sort_unstable();
+        found.dedup();
+        found
+    };
+    let aliases = outline.input_output_alias.unwrap_or_default().entries;
+    let aliased = in_order(
+        aliases
+            .iter()
+            .filter_map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index))
+            .collect(),
+    );
+    let aliased_bytes = aliased
         .iter()
-        .map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index))
-        .chain(
-            donors
-                .iter()
-                .map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index)),
-        )
-        .filter_map(|index| usize::try_from(index).ok())
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
+        .filter_map(|&at| parameters.as_ref()?.get(at))
+        .map(Parameter::hbm_bytes)
+        .sum();
+    let donors = outline.buffer_donor.unwrap_or_default().entries;
+    let donors = donors
+        .iter()
+        .filter_map(|entry| argument(entry.parameter_number, &entry.parameter_shape_index));
+    Ok(Taken {
+        donated: in_order(aliased.into_iter().chain(donors).collect()),
+        aliased_bytes,
+        parameters,
+    })
 }
 
 /// Properties handed out, which live as long as their executable.

@@ -8,7 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::arguments;
 use crate::async_fault::ErrorBufferArgs;
-use crate::buffers::{self, Made, MadeRef, Maker, make, shape_of};
+use crate::buffers::{self, Made, MadeRef, Maker, bytes_of, make, shape_of};
 use crate::client::{destination, device_hbm, memory_hbm};
 use crate::entry::entries;
 use crate::error::Fail;
@@ -164,6 +164,10 @@ entries! {
         )
     }
     "PJRT_Client_CreateViewOfDeviceBuffer" fn create_view(args: PJRT_Client_CreateViewOfDeviceBuffer_Args, upto buffer) {
+        const CALL: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
+        arguments::shape(CALL, (*args).element_type, (*args).dims, (*args).num_dims)?;
+        let bytes = bytes_of((*args).element_type, slice((*args).dims, (*args).num_dims));
+        arguments::memory(CALL, (*args).device_buffer_ptr, bytes)?;
         // The CPU plugin calls the callback unasked and takes the process down when there is none.
         let own = (*args).on_delete_callback;
         (*args).on_delete_callback = own.or(Some(nothing_to_delete));
@@ -191,6 +195,15 @@ entries! {
         Ok(())
     }
     "PJRT_Buffer_Bitcast" fn bitcast(args: BitcastArgs, upto out_buffer) {
+        const CALL: &str = "PJRT_Buffer_Bitcast";
+        arguments::shape(CALL, (*args).element_type, (*args).dims, (*args).num_dims)?;
+        arguments::alive(CALL, (*args).buffer)?;
+        let old = shape_of((*args).buffer, Maker::Copy)?;
+        arguments::same_size(
+            CALL,
+            (old.element_type, &old.dims),
+            ((*args).element_type, slice((*args).dims, (*args).num_dims)),
+        )?;
         inner::call(slot::PJRT_Buffer_Bitcast, args)?;
         hand_over((*args).buffer, (*args).out_buffer)
     }
@@ -222,10 +235,16 @@ entries! {
     }
     "PJRT_Client_CreateBuffersForAsyncHostToDevice"
     fn start_transfer(args: StartTransferArgs, upto transfer_manager) {
+        const CALL: &str = "PJRT_Client_CreateBuffersForAsyncHostToDevice";
+        arguments::list(CALL, "shape_specs", (*args).shape_specs, (*args).num_shape_specs)?;
+        let specs = slice((*args).shape_specs, (*args).num_shape_specs);
+        for spec in specs {
+            arguments::shape(CALL, spec.element_type, spec.dims, spec.num_dims)?;
+        }
         let Some(hbm) = memory_hbm((*args).memory) else {
             return inner::call(slot::PJRT_Client_CreateBuffersForAsyncHostToDevice, args);
         };
-        let made: Vec<Made> = slice((*args).shape_specs, (*args).num_shape_specs)
+        let made: Vec<Made> = specs
             .iter()
             .map(|spec| Made::new(Maker::Transfer, spec.element_type, slice(spec.dims, spec.num_dims)))
             .collect();

@@ -4,10 +4,10 @@ mod common;
 
 use std::ffi::c_void;
 
+use common::raw::*;
 use common::*;
 use pjrt_ffi::*;
 
-const F32: u32 = 11;
 const WRONG: [(u32, &[i64], &str); 5] = [
     (F32, &[2, -1], "-1"),
     (F32, &[i64::MAX, 2], "overflows"),
@@ -16,65 +16,8 @@ const WRONG: [(u32, &[i64], &str); 5] = [
     (999, &[2], "element type 999"),
 ];
 
-/// `PJRT_Client_CreateUninitializedBuffer_Args`.
-#[repr(C)]
-struct Uninitialized {
-    struct_size: usize,
-    extension_start: usize,
-    client: *mut PJRT_Client,
-    dims: *const i64,
-    num_dims: usize,
-    element_type: u32,
-    layout: *mut c_void,
-    device: *mut PJRT_Device,
-    memory: *mut PJRT_Memory,
-    buffer: *mut PJRT_Buffer,
-}
-
-/// `PJRT_Client_CreateAliasBuffer_Args`.
-#[repr(C)]
-struct Alias {
-    struct_size: usize,
-    extension_start: usize,
-    client: *mut PJRT_Client,
-    memory: *mut PJRT_Memory,
-    dims: *const i64,
-    num_dims: usize,
-    element_type: u32,
-    layout: *mut c_void,
-    alias_buffer: *mut PJRT_Buffer,
-    callback: *mut c_void,
-}
-
-/// `PJRT_Client_CreateErrorBuffer_Args`.
-#[repr(C)]
-struct ErrorBuffer {
-    struct_size: usize,
-    extension_start: usize,
-    client: *mut PJRT_Client,
-    code: u32,
-    message: *const u8,
-    message_size: usize,
-    dims: *const i64,
-    num_dims: usize,
-    element_type: u32,
-    layout: *mut c_void,
-    memory: *mut PJRT_Memory,
-    buffer: *mut PJRT_Buffer,
-}
-
-fn refused(result: Result<(), Failure>, call: &str, part: &str) {
-    let error = result.unwrap_err();
-    assert_eq!(error.code, INVALID_ARGUMENT, "{error:?}");
-    assert!(
-        error.message.contains(call) && error.message.contains(part),
-        "{error:?} has no {part:?}"
-    );
-}
-
 fn error_buffer(client: &Client, code: u32, element_type: u32, dims: &[i64]) -> Result<(), Failure> {
-    // SAFETY: all fields of an argument struct may be zero.
-    let mut args: Padded<ErrorBuffer> = padded(unsafe { std::mem::zeroed() });
+    let mut args = padded(ErrorBuffer::zeroed());
     args.args.client = client.raw;
     args.args.code = code;
     args.args.message = b"why".as_ptr();
@@ -86,6 +29,64 @@ fn error_buffer(client: &Client, code: u32, element_type: u32, dims: &[i64]) -> 
     call(slot::PJRT_Client_CreateErrorBuffer, &mut args)?;
     destroy(args.args.buffer);
     Ok(())
+}
+
+fn view(client: &Client, memory: *mut c_void, element_type: u32, dims: &[i64]) -> Result<(), Failure> {
+    let mut args = padded(PJRT_Client_CreateViewOfDeviceBuffer_Args::new());
+    args.args.client = client.raw;
+    args.args.device_buffer_ptr = memory;
+    (args.args.dims, args.args.num_dims) = (dims.as_ptr(), dims.len());
+    args.args.element_type = element_type;
+    args.args.device = client.devices[0];
+    call(slot::PJRT_Client_CreateViewOfDeviceBuffer, &mut args)?;
+    destroy(args.args.buffer);
+    Ok(())
+}
+
+fn bitcast(buffer: *mut PJRT_Buffer, element_type: u32, dims: &[i64]) -> Result<(), Failure> {
+    let mut args = padded(Bitcast::zeroed());
+    args.args.buffer = buffer;
+    args.args.element_type = element_type;
+    (args.args.dims, args.args.num_dims) = (dims.as_ptr(), dims.len());
+    call(slot::PJRT_Buffer_Bitcast, &mut args)?;
+    destroy(args.args.out_buffer);
+    Ok(())
+}
+
+#[test]
+fn memory_seen_as_another_size() {
+    on_each_plugin("memory_seen_as_another_size", &[], || {
+        let client = Client::create().unwrap();
+        let buffer = client.upload(0, &[1.0; 4]).unwrap();
+        for (element_type, dims) in [(F32, &[5][..]), (F32, &[3]), (S32, &[2, 3]), (F32, &[])] {
+            refused(
+                bitcast(buffer, element_type, dims),
+                "Buffer_Bitcast",
+                "the buffer is f32[4] of 16 bytes",
+            );
+        }
+        refused(
+            bitcast(std::ptr::null_mut(), F32, &[4]),
+            "Buffer_Bitcast",
+            "is null",
+        );
+        delete(buffer);
+        refused(bitcast(buffer, F32, &[4]), "Buffer_Bitcast", "was deleted");
+        destroy(buffer);
+        refused(
+            view(&client, std::ptr::null_mut(), F32, &[4]),
+            "CreateViewOfDeviceBuffer",
+            "is null where 16 bytes",
+        );
+        let mut args = padded(StartTransfer::zeroed());
+        args.args.client = client.raw;
+        args.args.num_specs = 2;
+        args.args.memory = client.memory(0, "device");
+        let result = call(slot::PJRT_Client_CreateBuffersForAsyncHostToDevice, &mut args);
+        refused(result, "CreateBuffersForAsyncHostToDevice", "shape_specs is null");
+        assert_eq!(in_use(client.devices[0]), 0);
+        client.destroy();
+    });
 }
 
 #[test]
@@ -104,8 +105,7 @@ fn impossible_shapes() {
                 let result = call(slot::PJRT_Client_BufferFromHostBuffer, &mut args);
                 refused(result, "BufferFromHostBuffer", part);
 
-                // SAFETY: all fields of an argument struct may be zero.
-                let mut args: Padded<Uninitialized> = padded(unsafe { std::mem::zeroed() });
+                let mut args = padded(Uninitialized::zeroed());
                 args.args.client = client.raw;
                 (args.args.dims, args.args.num_dims) = (dims.as_ptr(), dims.len());
                 args.args.element_type = element_type;
@@ -113,15 +113,29 @@ fn impossible_shapes() {
                 let result = call(slot::PJRT_Client_CreateUninitializedBuffer, &mut args);
                 refused(result, "CreateUninitializedBuffer", part);
 
-                // SAFETY: as above.
-                let mut args: Padded<Alias> = padded(unsafe { std::mem::zeroed() });
+                let mut args = padded(Alias::zeroed());
                 args.args.client = client.raw;
                 (args.args.dims, args.args.num_dims) = (dims.as_ptr(), dims.len());
                 args.args.element_type = element_type;
                 args.args.memory = memory;
                 let result = call(slot::PJRT_Client_CreateAliasBuffer, &mut args);
                 refused(result, "CreateAliasBuffer", part);
+
+                let good = ShapeSpec::new(F32, &[2]);
+                let specs = [good, ShapeSpec::new(element_type, dims)];
+                let mut args = padded(StartTransfer::zeroed());
+                args.args.client = client.raw;
+                (args.args.specs, args.args.num_specs) = (specs.as_ptr(), specs.len());
+                args.args.memory = memory;
+                let result = call(slot::PJRT_Client_CreateBuffersForAsyncHostToDevice, &mut args);
+                refused(result, "CreateBuffersForAsyncHostToDevice", part);
             }
+            let mut memory = [0_f32; 4];
+            let result = view(&client, memory.as_mut_ptr().cast(), element_type, dims);
+            refused(result, "CreateViewOfDeviceBuffer", part);
+            let buffer = client.upload(0, &[1.0; 4]).unwrap();
+            refused(bitcast(buffer, element_type, dims), "Buffer_Bitcast", part);
+            destroy(buffer);
             let result = error_buffer(&client, INTERNAL, element_type, dims);
             refused(result, "CreateErrorBuffer", part);
         }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::raw::*;
 use common::*;
 use pjrt_ffi::*;
 
@@ -102,9 +103,12 @@ fn donated_arguments_make_room() {
             client.upload(0, &vec![2.0; n]).unwrap(),
         );
         assert_eq!(in_use(device), 3072);
-        let plain = client.compile(&add(n, "")).unwrap();
-        let error = execute(plain, &[a, b], false).unwrap_err();
+        // Of these a program alone fits, but not next to what else is held.
+        let plain = client.compile(&add(KIB, "")).unwrap();
+        let small = client.upload(0, &[1.0; KIB]).unwrap();
+        let error = execute(plain, &[small, small], false).unwrap_err();
         assert_eq!(error.code, RESOURCE_EXHAUSTED);
+        destroy(small);
         for donation in [" {tf.aliasing_output = 0 : i32}", " {jax.buffer_donor = true}"] {
             let fresh = client.upload(0, &[0.0; 1]).unwrap();
             destroy(fresh);
@@ -117,11 +121,13 @@ fn donated_arguments_make_room() {
             let (sum, _) = execute(donating, &[copy, b], false).unwrap();
             assert_eq!(in_use(device), 3072, "{donation}");
             assert_eq!(download(sum, n).unwrap(), vec![3.0; n]);
-            // With room for another result it is the CPU plugin that refuses the used-up argument.
+            // A used-up argument is refused as such, with room for another result and without.
+            let error = execute(donating, &[copy, b], false).unwrap_err();
+            assert_eq!(error.code, INVALID_ARGUMENT, "{error:?}");
             destroy(sum);
             assert_eq!(in_use(device), 1536);
             let error = execute(donating, &[copy, b], false).unwrap_err();
-            assert_ne!(error.code, RESOURCE_EXHAUSTED, "{error:?}");
+            assert_eq!(error.code, INVALID_ARGUMENT, "{error:?}");
             assert!(
                 error.message.contains("donated") || error.message.contains("deleted"),
                 "{error:?}"
@@ -133,6 +139,38 @@ fn donated_arguments_make_room() {
         destroy(b);
         assert_eq!(in_use(device), 0);
         destroy_executable(plain);
+        client.destroy();
+    });
+}
+
+#[test]
+fn what_never_fits_is_refused_by_the_compiler() {
+    let env = [("TORCH_TPU_SIM_HBM_BYTES", "4096")];
+    on_each_plugin("what_never_fits_is_refused_by_the_compiler", &env, || {
+        let client = Client::create().unwrap();
+        let n = KIB + KIB / 2;
+        let error = client.compile(&add(n, "")).unwrap_err();
+        assert_eq!(error.code, RESOURCE_EXHAUSTED, "{error:?}");
+        for part in [
+            "adder needs 4608 bytes (4.50 KiB) of 4096 bytes (4.00 KiB)",
+            "3072 bytes (3.00 KiB) of arguments, 1536 bytes (1.50 KiB) of outputs and 0 bytes of temporaries",
+            "Exceeded by 512 bytes",
+        ] {
+            assert!(
+                error.message.contains(part),
+                "{part:?} is not in {}",
+                error.message
+            );
+        }
+        // Where the output takes over a donated argument there is room; a program of just the limit fits.
+        for fitting in [
+            add(n, " {tf.aliasing_output = 0 : i32}"),
+            add(KIB, ""),
+            add(341, ""),
+        ] {
+            destroy_executable(client.compile(&fitting).unwrap());
+        }
+        assert_eq!(in_use(client.devices[0]), 0);
         client.destroy();
     });
 }
@@ -222,58 +260,6 @@ fn a_destroyed_client_leaves_no_memory_in_use() {
     });
 }
 
-#[repr(C)]
-struct ShapeSpec {
-    struct_size: usize,
-    extension_start: usize,
-    dims: *const i64,
-    num_dims: usize,
-    element_type: u32,
-}
-
-#[repr(C)]
-struct StartTransfer {
-    struct_size: usize,
-    extension_start: usize,
-    client: *mut PJRT_Client,
-    specs: *const ShapeSpec,
-    num_specs: usize,
-    layouts: usize,
-    num_layouts: usize,
-    memory: *mut PJRT_Memory,
-    manager: usize,
-}
-
-#[repr(C)]
-struct Retrieve {
-    struct_size: usize,
-    extension_start: usize,
-    manager: usize,
-    index: i32,
-    buffer: *mut PJRT_Buffer,
-}
-
-#[repr(C)]
-struct EndTransfer {
-    struct_size: usize,
-    extension_start: usize,
-    manager: usize,
-}
-
-#[repr(C)]
-struct Uninitialized {
-    struct_size: usize,
-    extension_start: usize,
-    client: *mut PJRT_Client,
-    dims: *const i64,
-    num_dims: usize,
-    element_type: u32,
-    layout: usize,
-    device: *mut PJRT_Device,
-    memory: *mut PJRT_Memory,
-    buffer: *mut PJRT_Buffer,
-}
-
 #[test]
 fn asynchronous_transfers_hold_memory_until_they_end() {
     let env = [("TORCH_TPU_SIM_HBM_BYTES", "4096")];
@@ -283,24 +269,14 @@ fn asynchronous_transfers_hold_memory_until_they_end() {
         let start = |dims: &[i64]| {
             let specs = dims
                 .iter()
-                .map(|dim| ShapeSpec {
-                    struct_size: 36,
-                    extension_start: 0,
-                    dims: dim,
-                    num_dims: 1,
-                    element_type: 11,
-                })
+                .map(|dim| ShapeSpec::new(F32, std::slice::from_ref(dim)))
                 .collect::<Vec<_>>();
             let mut args = padded(StartTransfer {
-                struct_size: 0,
-                extension_start: 0,
                 client: client.raw,
                 specs: specs.as_ptr(),
                 num_specs: specs.len(),
-                layouts: 0,
-                num_layouts: 0,
                 memory: client.memory(0, "device"),
-                manager: 0,
+                ..StartTransfer::zeroed()
             });
             call(slot::PJRT_Client_CreateBuffersForAsyncHostToDevice, &mut args).map(|()| args.args.manager)
         };
@@ -315,11 +291,9 @@ fn asynchronous_transfers_hold_memory_until_they_end() {
         );
 
         let mut retrieve = padded(Retrieve {
-            struct_size: 0,
-            extension_start: 0,
             manager,
             index: 1,
-            buffer: std::ptr::null_mut(),
+            ..Retrieve::zeroed()
         });
         call(
             slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
@@ -327,9 +301,8 @@ fn asynchronous_transfers_hold_memory_until_they_end() {
         )
         .unwrap();
         let mut end = padded(EndTransfer {
-            struct_size: 0,
-            extension_start: 0,
             manager,
+            ..EndTransfer::zeroed()
         });
         call(slot::PJRT_AsyncHostToDeviceTransferManager_Destroy, &mut end).unwrap();
         assert_eq!(in_use(device), 2048, "the buffer that nobody fetched is gone");
@@ -346,16 +319,13 @@ fn uninitialized_buffers_count_and_views_do_not() {
         let device = client.devices[0];
         let dims = [16_i64, 16];
         let mut args = padded(Uninitialized {
-            struct_size: 0,
-            extension_start: 0,
             client: client.raw,
             dims: dims.as_ptr(),
             num_dims: 2,
-            element_type: 11,
-            layout: 0,
+            element_type: F32,
             device,
             memory: client.memory(0, "device"),
-            buffer: std::ptr::null_mut(),
+            ..Uninitialized::zeroed()
         });
         call(slot::PJRT_Client_CreateUninitializedBuffer, &mut args).unwrap();
         assert_eq!(in_use(device), 1024);
@@ -368,7 +338,7 @@ fn uninitialized_buffers_count_and_views_do_not() {
         view.args.device_buffer_ptr = pointer.device_memory_ptr;
         view.args.dims = dims.as_ptr();
         view.args.num_dims = 2;
-        view.args.element_type = 11;
+        view.args.element_type = F32;
         view.args.device = device;
         call(slot::PJRT_Client_CreateViewOfDeviceBuffer, &mut view).unwrap();
         assert_eq!(in_use(device), 1024);

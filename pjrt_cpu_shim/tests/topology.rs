@@ -181,14 +181,24 @@ fn every_slice_can_be_named_without_a_client() {
 fn a_program_compiled_without_a_client_loads_and_runs() {
     on_each_plugin("a_program_compiled_without_a_client_loads_and_runs", &[], || {
         let topology = by_name("v6e:1x1").unwrap();
-        let source = add(4, "");
-        let mut program = program(&source);
-        let mut compile = PJRT_Compile_Args::new();
-        compile.topology = topology;
-        compile.program = &mut program;
-        compile.compile_options = OPTIONS.as_ptr().cast();
-        compile.compile_options_size = OPTIONS.len();
-        call(slot::PJRT_Compile, &mut compile).unwrap();
+        let compile_adder = |n: usize| {
+            let source = add(n, "");
+            let mut program = program(&source);
+            let mut compile = PJRT_Compile_Args::new();
+            compile.topology = topology;
+            compile.program = &mut program;
+            compile.compile_options = OPTIONS.as_ptr().cast();
+            compile.compile_options_size = OPTIONS.len();
+            call(slot::PJRT_Compile, &mut compile).map(|()| compile)
+        };
+        let compile = compile_adder(4).unwrap();
+        // Three arrays of 16 GB do not fit a chip of 33.5 GB.
+        let error = compile_adder(4_000_000_000).err().unwrap();
+        assert_eq!(error.code, RESOURCE_EXHAUSTED, "{error:?}");
+        assert!(
+            error.message.contains("adder needs 48000000000 bytes"),
+            "{error:?}"
+        );
         destroy_topology(topology);
 
         let mut cost = PJRT_Executable_GetCostAnalysis_Args::new();

@@ -11,6 +11,7 @@ mod signature;
 
 pub use cost::Cost;
 pub use module::{Error, Module};
+pub use shape::element_type;
 pub use signature::{Alias, ArrayShape, Signature, signature};
 
 #[cfg(test)]

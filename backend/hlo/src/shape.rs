@@ -9,7 +9,7 @@ const OPAQUE: i32 = 14;
 const TOKEN: i32 = 17;
 
 /// The element type of an `xla.PrimitiveType` code; the vendored proto lacks the newest of them.
-pub(crate) const fn element_type(code: i32) -> Option<ElementType> {
+pub const fn element_type(code: i32) -> Option<ElementType> {
     Some(match code {
         1 => ElementType::Pred,
         2 => ElementType::S8,

@@ -4,6 +4,8 @@
 //! plugin at hand, with the environment it asks for.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod raw;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -96,6 +98,21 @@ pub const FAILED_PRECONDITION: u32 = 9;
 pub const ABORTED: u32 = 10;
 pub const INTERNAL: u32 = 13;
 pub const UNAVAILABLE: u32 = 14;
+
+/// Codes of `PJRT_Buffer_Type`.
+pub const S32: u32 = 4;
+pub const F32: u32 = 11;
+
+/// Asserts that a call was refused as wrong, with these words.
+#[track_caller]
+pub fn refused(result: Result<(), Failure>, call: &str, part: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.code, INVALID_ARGUMENT, "{error:?}");
+    assert!(
+        error.message.contains(call) && error.message.contains(part),
+        "{error:?} has no {part:?}"
+    );
+}
 
 /// An argument struct with zeros behind it, as newer plugins want.
 #[repr(C)]
@@ -212,13 +229,30 @@ impl Client {
         memory: *mut PJRT_Memory,
         values: &[f32],
     ) -> Result<*mut PJRT_Buffer, Failure> {
-        let dims = [values.len() as i64];
+        self.upload_as(
+            device,
+            memory,
+            values.as_ptr().cast(),
+            F32,
+            &[values.len() as i64],
+        )
+    }
+
+    /// An array of any type; `data` holds it densely.
+    pub fn upload_as(
+        &self,
+        device: *mut PJRT_Device,
+        memory: *mut PJRT_Memory,
+        data: *const std::ffi::c_void,
+        element_type: u32,
+        dims: &[i64],
+    ) -> Result<*mut PJRT_Buffer, Failure> {
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
         args.client = self.raw;
-        args.data = values.as_ptr().cast();
-        args.type_ = 11;
+        args.data = data;
+        args.type_ = element_type;
         args.dims = dims.as_ptr();
-        args.num_dims = 1;
+        args.num_dims = dims.len();
         args.device = device;
         args.memory = memory;
         call(slot::PJRT_Client_BufferFromHostBuffer, &mut args)?;
@@ -315,6 +349,12 @@ pub fn destroy(buffer: *mut PJRT_Buffer) {
     let mut args = PJRT_Buffer_Destroy_Args::new();
     args.buffer = buffer;
     call(slot::PJRT_Buffer_Destroy, &mut args).unwrap();
+}
+
+pub fn delete(buffer: *mut PJRT_Buffer) {
+    let mut args = PJRT_Buffer_Delete_Args::new();
+    args.buffer = buffer;
+    call(slot::PJRT_Buffer_Delete, &mut args).unwrap();
 }
 
 pub fn destroy_executable(executable: *mut PJRT_LoadedExecutable) {
