@@ -35,11 +35,8 @@ pub(crate) fn load() -> Result<&'static Inner, ShimError> {
             format!("this is the simulator itself, which cannot run on top of itself ({PLUGIN_ENV})"),
         ));
     }
-    // Loading libtpu where no TPU is may hang for minutes, so its name has to do.
-    if path
-        .file_name()
-        .is_some_and(|name| name.as_bytes().starts_with(b"libtpu"))
-    {
+    // Loading libtpu where no TPU is may hang for minutes.
+    if pjrt_ffi::is_libtpu(&path) {
         return Err(ShimError::invalid(format!(
             "{PLUGIN_ENV}={}: this is a TPU plugin, not a CPU plugin; use python -m torch_tpu aot to compile for a \
              TPU without one; {ADVICE}",

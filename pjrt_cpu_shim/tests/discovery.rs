@@ -204,6 +204,19 @@ fn a_library_that_is_no_plugin() {
 }
 
 #[test]
+fn libtpu_under_another_name_is_refused_before_it_is_loaded() {
+    // What libtpu exports, and an initializer that ends the process.
+    let source = "#[unsafe(no_mangle)] pub extern \"C\" fn GetPjrtApi() -> *const usize { std::ptr::null() }
+                  #[unsafe(no_mangle)] pub extern \"C\" fn TfTpu_Initialize() {}
+                  extern \"C\" fn load() { std::process::abort() }
+                  #[used] #[unsafe(link_section = \".init_array\")] static LOAD: extern \"C\" fn() = load;";
+    let name = "libtpu_under_another_name_is_refused_before_it_is_loaded";
+    on_library(name, source, || {
+        refused(INVALID_ARGUMENT, &["libfake.so", "this is a TPU plugin"]);
+    });
+}
+
+#[test]
 fn another_major_version() {
     let source = "static TABLE: [usize; 200] = { let mut t = [0; 200]; t[0] = 1128; t[2] = 24; t[4] = 1 | 7 << 32; t };
                   #[unsafe(no_mangle)] pub extern \"C\" fn GetPjrtApi() -> *const usize { TABLE.as_ptr() }";

@@ -114,12 +114,9 @@ pub const AOT_ENVIRONMENT: &[(&str, &str)] = &[
 
 /// Refuses to load libtpu where it would hang: no TPU and not told to skip the metadata server.
 pub(crate) fn check_may_load(path: &Path) -> Result<()> {
-    let is_libtpu = path
-        .file_name()
-        .is_some_and(|n| n.to_string_lossy().starts_with("libtpu"));
-    if !is_libtpu
-        || std::env::var_os("TPU_SKIP_MDS_QUERY").is_some()
+    if std::env::var_os("TPU_SKIP_MDS_QUERY").is_some()
         || !tpu_device_files(Path::new("/")).is_empty()
+        || !pjrt_ffi::is_libtpu(path)
     {
         return Ok(());
     }

@@ -310,6 +310,26 @@ fn libtpu_is_not_loaded_where_there_is_no_tpu() {
 }
 
 #[test]
+fn libtpu_is_known_under_any_name() {
+    let elsewhere = site_packages().join("fastatomstruct_xla_cpu/libpjrt_cpu.so");
+    assert!(!pjrt_ffi::is_libtpu(&elsewhere) && !pjrt_ffi::is_libtpu(&shim()));
+    // A link that this process sees under another name, which is not resolved here.
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("plugin.so");
+    std::os::unix::fs::symlink(libtpu(), &link).unwrap();
+    assert!(pjrt_ffi::is_libtpu(&link), "by what it exports");
+
+    // Loading would end the process.
+    let copy = library(
+        dir.path(),
+        "#include <stdlib.h>\n__attribute__((constructor)) static void load(void) { abort(); }\n\
+         void *GetPjrtApi(void) { return 0; } void GetLibtpuSdkApi(void) {}",
+    );
+    let error = refused(Plugin::load(copy));
+    assert!(matches!(error, Error::NoTpu { .. }), "{error}");
+}
+
+#[test]
 fn an_ahead_of_time_client_only_compiles() {
     let client: Arc<dyn Client> = V6E.clone();
     let add = client

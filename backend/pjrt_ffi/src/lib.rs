@@ -15,10 +15,12 @@ pub use pjrt_sys::*;
 
 mod code;
 mod extensions;
+mod libtpu;
 mod newer;
 mod walk;
 
 pub use code::Code;
 pub use extensions::*;
+pub use libtpu::is_libtpu;
 pub use newer::*;
 pub use walk::{api_fn_at, api_has, find_extension};
