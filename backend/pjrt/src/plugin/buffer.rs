@@ -11,7 +11,7 @@ use pjrt_ffi::*;
 
 use super::client::{ClientInner, own_device, own_memory};
 use super::event::{Done, PluginEvent};
-use super::{pjrt_call, pjrt_destroy};
+use super::{ask, pjrt_call, pjrt_destroy};
 use crate::buffer::HostRead;
 use crate::host::normalize_narrow;
 use crate::named_value::slice;
@@ -111,39 +111,41 @@ impl Buffer for PluginBuffer {
             return Ok(self.shape.dims.to_vec());
         }
         self.ready()?.wait()?;
-        let mut args = PJRT_Buffer_UnpaddedDimensions_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_UnpaddedDimensions, &mut args)?;
+        let args = ask!(
+            self.client.plugin,
+            PJRT_Buffer_UnpaddedDimensions,
+            buffer = self.raw()
+        )?;
         // SAFETY: the list lives as long as the buffer.
         Ok(unsafe { slice(args.unpadded_dims, args.num_dims) }.to_vec())
     }
 
     fn device(&self) -> Result<Arc<dyn Device>> {
-        let mut args = PJRT_Buffer_Device_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_Device, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Buffer_Device, buffer = self.raw())?;
         self.client.device(args.device, "PJRT_Buffer_Device")
     }
 
     fn memory(&self) -> Result<Arc<dyn Memory>> {
-        let mut args = PJRT_Buffer_Memory_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_Memory, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Buffer_Memory, buffer = self.raw())?;
         self.client.memory(args.memory, "PJRT_Buffer_Memory")
     }
 
     fn size_on_device(&self) -> Result<usize> {
         self.check_alive("PJRT_Buffer_OnDeviceSizeInBytes")?;
-        let mut args = PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_OnDeviceSizeInBytes, &mut args)?;
+        let args = ask!(
+            self.client.plugin,
+            PJRT_Buffer_OnDeviceSizeInBytes,
+            buffer = self.raw()
+        )?;
         Ok(args.on_device_size_in_bytes)
     }
 
     fn minor_to_major(&self) -> Result<Vec<i64>> {
-        let mut args = PJRT_Buffer_GetMemoryLayout_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_GetMemoryLayout, &mut args)?;
+        let args = ask!(
+            self.client.plugin,
+            PJRT_Buffer_GetMemoryLayout,
+            buffer = self.raw()
+        )?;
         if args.layout.type_ != PJRT_Buffer_MemoryLayout_Type_PJRT_Buffer_MemoryLayout_Type_Tiled {
             return Err(self.client.plugin.unsupported("a strided device layout"));
         }
@@ -154,17 +156,13 @@ impl Buffer for PluginBuffer {
     }
 
     fn is_on_cpu(&self) -> Result<bool> {
-        let mut args = PJRT_Buffer_IsOnCpu_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_IsOnCpu, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Buffer_IsOnCpu, buffer = self.raw())?;
         Ok(args.is_on_cpu)
     }
 
     fn ready(&self) -> Result<Arc<dyn Event>> {
         self.check_alive("PJRT_Buffer_ReadyEvent")?;
-        let mut args = PJRT_Buffer_ReadyEvent_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_ReadyEvent, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Buffer_ReadyEvent, buffer = self.raw())?;
         Ok(match PluginEvent::new(&self.client, args.event) {
             Some(event) => Arc::new(event),
             None => Arc::new(Done),
@@ -258,9 +256,7 @@ impl Buffer for PluginBuffer {
     }
 
     fn is_deleted(&self) -> Result<bool> {
-        let mut args = PJRT_Buffer_IsDeleted_Args::new();
-        args.buffer = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Buffer_IsDeleted, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Buffer_IsDeleted, buffer = self.raw())?;
         Ok(args.is_deleted)
     }
 
@@ -318,21 +314,17 @@ struct Pinned<B: Deref<Target = PluginBuffer>> {
 impl<B: Deref<Target = PluginBuffer>> Pinned<B> {
     fn new(buffer: B) -> Result<Self> {
         buffer.check_alive("PJRT_Buffer_IncreaseExternalReferenceCount")?;
-        let mut increase = PJRT_Buffer_IncreaseExternalReferenceCount_Args::new();
-        increase.buffer = buffer.raw();
-        pjrt_call!(
+        ask!(
             buffer.client.plugin,
             PJRT_Buffer_IncreaseExternalReferenceCount,
-            &mut increase
+            buffer = buffer.raw()
         )?;
         // Built before the address is asked for, so that a failure gives the count back.
         let mut pinned = Self { buffer, address: 0 };
-        let mut address = PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
-        address.buffer = pinned.buffer.raw();
-        pjrt_call!(
+        let address = ask!(
             pinned.buffer.client.plugin,
             PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
-            &mut address
+            buffer = pinned.buffer.raw()
         )?;
         pinned.address = address.device_memory_ptr as usize;
         Ok(pinned)

@@ -11,7 +11,7 @@ use super::buffer::PluginBuffer;
 use super::device::{DeviceEntry, MemoryEntry, PluginDevice, PluginMemory};
 use super::event::PluginEvent;
 use super::executable::{PluginExecutable, program};
-use super::{Plugin, PluginTopology, pjrt_call, pjrt_destroy};
+use super::{Plugin, PluginTopology, ask, pjrt_call, pjrt_destroy};
 use crate::host::HostData;
 use crate::named_value::{slice, text, to_ffi};
 use crate::{
@@ -126,9 +126,7 @@ impl PluginClient {
             memories: vec![],
             closed: AtomicBool::new(false),
         };
-        let mut list = PJRT_Client_Devices_Args::new();
-        list.client = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Client_Devices, &mut list)?;
+        let list = ask!(plugin, PJRT_Client_Devices, client = raw.as_ptr())?;
         // SAFETY: the list lives as long as the client.
         for device in unsafe { slice(list.devices, list.num_devices) } {
             let device = NonNull::new(*device)
@@ -136,21 +134,15 @@ impl PluginClient {
             inner.devices.push(DeviceEntry::read(plugin, device)?);
         }
         inner.devices.sort_by_key(|d| d.description.id);
-        let mut list = PJRT_Client_AddressableMemories_Args::new();
-        list.client = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Client_AddressableMemories, &mut list)?;
+        let list = ask!(plugin, PJRT_Client_AddressableMemories, client = raw.as_ptr())?;
         // SAFETY: as above.
         for memory in unsafe { slice(list.addressable_memories, list.num_addressable_memories) } {
             let memory = NonNull::new(*memory)
                 .ok_or_else(|| Error::argument(call, "the plugin listed a null memory"))?;
             inner.memories.push(MemoryEntry::read(plugin, memory)?);
         }
-        let mut name = PJRT_Client_PlatformName_Args::new();
-        name.client = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Client_PlatformName, &mut name)?;
-        let mut version = PJRT_Client_PlatformVersion_Args::new();
-        version.client = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Client_PlatformVersion, &mut version)?;
+        let name = ask!(plugin, PJRT_Client_PlatformName, client = raw.as_ptr())?;
+        let version = ask!(plugin, PJRT_Client_PlatformVersion, client = raw.as_ptr())?;
         // SAFETY: texts with their lengths, owned by the client.
         let (platform_name, platform_version) = unsafe {
             (
@@ -234,9 +226,11 @@ impl Client for PluginClient {
     }
 
     fn process_index(&self) -> Result<i32> {
-        let mut args = PJRT_Client_ProcessIndex_Args::new();
-        args.client = self.inner.raw.as_ptr();
-        pjrt_call!(self.inner.plugin, PJRT_Client_ProcessIndex, &mut args)?;
+        let args = ask!(
+            self.inner.plugin,
+            PJRT_Client_ProcessIndex,
+            client = self.inner.raw.as_ptr()
+        )?;
         Ok(args.process_index)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pjrt_ffi::*;
 
 use super::client::ClientInner;
-use super::{Plugin, pjrt_call, pjrt_call_new};
+use super::{Plugin, ask, pjrt_call, pjrt_call_new};
 use crate::named_value::{from_ffi, slice, text};
 use crate::{Device, DeviceDescription, Memory, MemoryStats, Result};
 
@@ -35,18 +35,14 @@ pub(crate) unsafe fn describe(
     plugin: &Plugin,
     raw: *mut PJRT_DeviceDescription,
 ) -> Result<DeviceDescription> {
-    let mut id = PJRT_DeviceDescription_Id_Args::new();
-    id.device_description = raw;
-    pjrt_call!(plugin, PJRT_DeviceDescription_Id, &mut id)?;
-    let mut process = PJRT_DeviceDescription_ProcessIndex_Args::new();
-    process.device_description = raw;
-    pjrt_call!(plugin, PJRT_DeviceDescription_ProcessIndex, &mut process)?;
-    let mut kind = PJRT_DeviceDescription_Kind_Args::new();
-    kind.device_description = raw;
-    pjrt_call!(plugin, PJRT_DeviceDescription_Kind, &mut kind)?;
-    let mut string = PJRT_DeviceDescription_ToString_Args::new();
-    string.device_description = raw;
-    pjrt_call!(plugin, PJRT_DeviceDescription_ToString, &mut string)?;
+    let id = ask!(plugin, PJRT_DeviceDescription_Id, device_description = raw)?;
+    let process = ask!(
+        plugin,
+        PJRT_DeviceDescription_ProcessIndex,
+        device_description = raw
+    )?;
+    let kind = ask!(plugin, PJRT_DeviceDescription_Kind, device_description = raw)?;
+    let string = ask!(plugin, PJRT_DeviceDescription_ToString, device_description = raw)?;
     let mut attributes = PJRT_DeviceDescription_Attributes_Args::new();
     attributes.device_description = raw;
     // Optional for a plugin: a device without attributes is still a device.
@@ -73,14 +69,10 @@ pub(crate) unsafe fn describe(
 
 impl DeviceEntry {
     pub(crate) fn read(plugin: &Plugin, raw: NonNull<PJRT_Device>) -> Result<Self> {
-        let mut get = PJRT_Device_GetDescription_Args::new();
-        get.device = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Device_GetDescription, &mut get)?;
+        let get = ask!(plugin, PJRT_Device_GetDescription, device = raw.as_ptr())?;
         // SAFETY: the description lives as long as its device.
         let description = unsafe { describe(plugin, get.device_description) }?;
-        let mut addressable = PJRT_Device_IsAddressable_Args::new();
-        addressable.device = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Device_IsAddressable, &mut addressable)?;
+        let addressable = ask!(plugin, PJRT_Device_IsAddressable, device = raw.as_ptr())?;
         Ok(Self {
             raw,
             description,
@@ -91,12 +83,8 @@ impl DeviceEntry {
 
 impl MemoryEntry {
     pub(crate) fn read(plugin: &Plugin, raw: NonNull<PJRT_Memory>) -> Result<Self> {
-        let mut id = PJRT_Memory_Id_Args::new();
-        id.memory = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Memory_Id, &mut id)?;
-        let mut kind = PJRT_Memory_Kind_Args::new();
-        kind.memory = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_Memory_Kind, &mut kind)?;
+        let id = ask!(plugin, PJRT_Memory_Id, memory = raw.as_ptr())?;
+        let kind = ask!(plugin, PJRT_Memory_Kind, memory = raw.as_ptr())?;
         // SAFETY: text with its length, owned by the memory.
         let kind = unsafe { text(kind.kind, kind.kind_size) };
         Ok(Self { raw, id: id.id, kind })
@@ -139,16 +127,20 @@ impl Device for PluginDevice {
     }
 
     fn local_hardware_id(&self) -> Result<i32> {
-        let mut args = PJRT_Device_LocalHardwareId_Args::new();
-        args.device = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Device_LocalHardwareId, &mut args)?;
+        let args = ask!(
+            self.client.plugin,
+            PJRT_Device_LocalHardwareId,
+            device = self.raw()
+        )?;
         Ok(args.local_hardware_id)
     }
 
     fn memories(&self) -> Result<Vec<Arc<dyn Memory>>> {
-        let mut args = PJRT_Device_AddressableMemories_Args::new();
-        args.device = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Device_AddressableMemories, &mut args)?;
+        let args = ask!(
+            self.client.plugin,
+            PJRT_Device_AddressableMemories,
+            device = self.raw()
+        )?;
         // SAFETY: the list lives as long as the device.
         let raw = unsafe { slice(args.memories, args.num_memories) };
         raw.iter()
@@ -157,9 +149,7 @@ impl Device for PluginDevice {
     }
 
     fn default_memory(&self) -> Result<Arc<dyn Memory>> {
-        let mut args = PJRT_Device_DefaultMemory_Args::new();
-        args.device = self.raw();
-        pjrt_call!(self.client.plugin, PJRT_Device_DefaultMemory, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Device_DefaultMemory, device = self.raw())?;
         self.client.memory(args.memory, "PJRT_Device_DefaultMemory")
     }
 

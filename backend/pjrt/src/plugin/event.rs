@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pjrt_ffi::*;
 
 use super::client::ClientInner;
-use super::{pjrt_call, pjrt_destroy};
+use super::{ask, pjrt_call, pjrt_destroy};
 use crate::{Event, Result};
 
 /// An event handle and its client.
@@ -57,9 +57,7 @@ impl PluginEvent {
 
 impl Event for PluginEvent {
     fn is_ready(&self) -> Result<bool> {
-        let mut args = PJRT_Event_IsReady_Args::new();
-        args.event = self.raw.as_ptr();
-        pjrt_call!(self.client.plugin, PJRT_Event_IsReady, &mut args)?;
+        let args = ask!(self.client.plugin, PJRT_Event_IsReady, event = self.raw.as_ptr())?;
         Ok(args.is_ready)
     }
 

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::buffer::PluginBuffer;
 use super::client::{ClientInner, own_device};
 use super::event::PluginEvent;
-use super::{Plugin, pjrt_call, pjrt_destroy};
+use super::{Plugin, ask, pjrt_call, pjrt_destroy};
 use crate::named_value::{from_ffi, slice, text};
 use crate::{
     Buffer, CompiledMemoryStats, Device, Error, Event, Executable, ExecuteOptions, Execution, NamedValue,
@@ -103,13 +103,17 @@ impl PluginExecutable {
             client,
             raw: Some(raw),
         };
-        let mut get = PJRT_LoadedExecutable_GetExecutable_Args::new();
-        get.loaded_executable = raw.as_ptr();
-        pjrt_call!(client.plugin, PJRT_LoadedExecutable_GetExecutable, &mut get)?;
+        let get = ask!(
+            client.plugin,
+            PJRT_LoadedExecutable_GetExecutable,
+            loaded_executable = raw.as_ptr()
+        )?;
         let mut this = Self::unloaded(client.plugin, get.executable)?;
-        let mut list = PJRT_LoadedExecutable_AddressableDevices_Args::new();
-        list.executable = raw.as_ptr();
-        pjrt_call!(client.plugin, PJRT_LoadedExecutable_AddressableDevices, &mut list)?;
+        let list = ask!(
+            client.plugin,
+            PJRT_LoadedExecutable_AddressableDevices,
+            executable = raw.as_ptr()
+        )?;
         destroy_on_error.defuse();
         this.loaded = Some(Loaded {
             client: client.clone(),
@@ -121,21 +125,27 @@ impl PluginExecutable {
     }
 
     fn read(&mut self) -> Result<()> {
-        let mut name = PJRT_Executable_Name_Args::new();
-        name.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_Name, &mut name)?;
-        let mut replicas = PJRT_Executable_NumReplicas_Args::new();
-        replicas.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_NumReplicas, &mut replicas)?;
-        let mut partitions = PJRT_Executable_NumPartitions_Args::new();
-        partitions.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_NumPartitions, &mut partitions)?;
-        let mut types = PJRT_Executable_OutputElementTypes_Args::new();
-        types.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_OutputElementTypes, &mut types)?;
-        let mut dims = PJRT_Executable_OutputDimensions_Args::new();
-        dims.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_OutputDimensions, &mut dims)?;
+        let name = ask!(self.plugin, PJRT_Executable_Name, executable = self.raw.as_ptr())?;
+        let replicas = ask!(
+            self.plugin,
+            PJRT_Executable_NumReplicas,
+            executable = self.raw.as_ptr()
+        )?;
+        let partitions = ask!(
+            self.plugin,
+            PJRT_Executable_NumPartitions,
+            executable = self.raw.as_ptr()
+        )?;
+        let types = ask!(
+            self.plugin,
+            PJRT_Executable_OutputElementTypes,
+            executable = self.raw.as_ptr()
+        )?;
+        let dims = ask!(
+            self.plugin,
+            PJRT_Executable_OutputDimensions,
+            executable = self.raw.as_ptr()
+        )?;
         // SAFETY: texts and lists live as long as the executable; dims holds the sum of all ranks.
         unsafe {
             self.name = text(name.executable_name, name.executable_name_size);
@@ -289,9 +299,11 @@ impl Executable for PluginExecutable {
         let Some(loaded) = &self.loaded else {
             return Ok(Vec::new());
         };
-        let mut list = PJRT_LoadedExecutable_AddressableDevices_Args::new();
-        list.executable = loaded.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_LoadedExecutable_AddressableDevices, &mut list)?;
+        let list = ask!(
+            self.plugin,
+            PJRT_LoadedExecutable_AddressableDevices,
+            executable = loaded.raw.as_ptr()
+        )?;
         // SAFETY: the list lives as long as the executable.
         let raw = unsafe { slice(list.addressable_devices, list.num_addressable_devices) };
         raw.iter()
@@ -400,9 +412,11 @@ impl Executable for PluginExecutable {
     }
 
     fn fingerprint(&self) -> Result<Vec<u8>> {
-        let mut args = PJRT_Executable_Fingerprint_Args::new();
-        args.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_Fingerprint, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_Executable_Fingerprint,
+            executable = self.raw.as_ptr()
+        )?;
         // SAFETY: bytes with their length, owned by the executable.
         Ok(unsafe {
             slice(
@@ -414,9 +428,11 @@ impl Executable for PluginExecutable {
     }
 
     fn cost_analysis(&self) -> Result<Vec<(String, NamedValue)>> {
-        let mut args = PJRT_Executable_GetCostAnalysis_Args::new();
-        args.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_GetCostAnalysis, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_Executable_GetCostAnalysis,
+            executable = self.raw.as_ptr()
+        )?;
         // SAFETY: the list lives as long as the executable.
         Ok(unsafe { from_ffi(args.properties, args.num_properties) })
     }
@@ -443,9 +459,11 @@ impl Executable for PluginExecutable {
     }
 
     fn code_size(&self) -> Result<i64> {
-        let mut args = PJRT_Executable_SizeOfGeneratedCodeInBytes_Args::new();
-        args.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_SizeOfGeneratedCodeInBytes, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_Executable_SizeOfGeneratedCodeInBytes,
+            executable = self.raw.as_ptr()
+        )?;
         Ok(args.size_in_bytes)
     }
 
@@ -469,9 +487,11 @@ impl Executable for PluginExecutable {
     }
 
     fn result_memory_kinds(&self) -> Result<Vec<String>> {
-        let mut args = PJRT_Executable_OutputMemoryKinds_Args::new();
-        args.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_OutputMemoryKinds, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_Executable_OutputMemoryKinds,
+            executable = self.raw.as_ptr()
+        )?;
         // SAFETY: lists and texts live as long as the executable.
         unsafe {
             let sizes = slice(args.memory_kind_sizes, args.num_outputs);
@@ -485,9 +505,11 @@ impl Executable for PluginExecutable {
     }
 
     fn serialize(&self) -> Result<Vec<u8>> {
-        let mut args = PJRT_Executable_Serialize_Args::new();
-        args.executable = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_Executable_Serialize, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_Executable_Serialize,
+            executable = self.raw.as_ptr()
+        )?;
         // SAFETY: the bytes live until their owner is given to the deleter, once.
         unsafe {
             let bytes = slice(args.serialized_bytes.cast::<u8>(), args.serialized_bytes_size).to_vec();

@@ -16,6 +16,8 @@ mod layouts;
 mod library;
 mod topology;
 
+use pjrt_ffi::{PJRT_Api, PjrtFn};
+
 pub use client::{ClientOptions, PluginClient};
 pub use library::{ExtensionInfo, Plugin};
 pub use topology::PluginTopology;
@@ -48,6 +50,24 @@ macro_rules! pjrt_call_new {
     }};
 }
 
+/// Asks about a handle: `ask!(plugin, PJRT_Buffer_Device, buffer = raw)` calls with an argument struct that holds nothing
+/// but the handle, and gives the struct with the answer in it.
+macro_rules! ask {
+    ($plugin:expr, $name:ident, $handle:ident = $raw:expr) => {{
+        let mut args = $crate::plugin::blank(|api| api.$name);
+        args.$handle = $raw;
+        $crate::plugin::pjrt_call!($plugin, $name, &mut args).map(|()| args)
+    }};
+}
+
+/// The empty argument struct of an entry that `of` picks from the table.
+pub(crate) fn blank<A: Default>(_of: fn(&PJRT_Api) -> Option<PjrtFn<A>>) -> A {
+    let mut args = A::default();
+    // SAFETY: what an entry of the table takes starts with `struct_size`.
+    unsafe { (&raw mut args).cast::<usize>().write(size_of::<A>()) };
+    args
+}
+
 /// Calls a table function that returns nothing to check (`Error_*` aside, destructors).
 macro_rules! pjrt_destroy {
     ($plugin:expr, $name:ident, $args:expr) => {{
@@ -57,4 +77,4 @@ macro_rules! pjrt_destroy {
     }};
 }
 
-pub(crate) use {pjrt_call, pjrt_call_new, pjrt_destroy};
+pub(crate) use {ask, pjrt_call, pjrt_call_new, pjrt_destroy};

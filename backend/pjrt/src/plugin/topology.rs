@@ -8,7 +8,7 @@ use pjrt_ffi::*;
 use super::client::ClientInner;
 use super::device::describe;
 use super::executable::{PluginExecutable, program};
-use super::{Plugin, pjrt_call, pjrt_call_new, pjrt_destroy};
+use super::{Plugin, ask, pjrt_call, pjrt_call_new, pjrt_destroy};
 use crate::named_value::{from_ffi, slice, text, to_ffi};
 use crate::{CompileOptions, DeviceDescription, Error, Executable, NamedValue, Program, Result, Topology};
 
@@ -52,9 +52,11 @@ impl PluginTopology {
     }
 
     pub(crate) fn of_client(client: &Arc<ClientInner>) -> Result<Self> {
-        let mut args = PJRT_Client_TopologyDescription_Args::new();
-        args.client = client.raw.as_ptr();
-        pjrt_call!(client.plugin, PJRT_Client_TopologyDescription, &mut args)?;
+        let args = ask!(
+            client.plugin,
+            PJRT_Client_TopologyDescription,
+            client = client.raw.as_ptr()
+        )?;
         Self::adopt(client.plugin, args.topology, Some(client.clone()))
     }
 
@@ -74,15 +76,21 @@ impl PluginTopology {
             platform_version: String::new(),
             devices: vec![],
         };
-        let mut name = PJRT_TopologyDescription_PlatformName_Args::new();
-        name.topology = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_TopologyDescription_PlatformName, &mut name)?;
-        let mut version = PJRT_TopologyDescription_PlatformVersion_Args::new();
-        version.topology = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_TopologyDescription_PlatformVersion, &mut version)?;
-        let mut list = PJRT_TopologyDescription_GetDeviceDescriptions_Args::new();
-        list.topology = raw.as_ptr();
-        pjrt_call!(plugin, PJRT_TopologyDescription_GetDeviceDescriptions, &mut list)?;
+        let name = ask!(
+            plugin,
+            PJRT_TopologyDescription_PlatformName,
+            topology = raw.as_ptr()
+        )?;
+        let version = ask!(
+            plugin,
+            PJRT_TopologyDescription_PlatformVersion,
+            topology = raw.as_ptr()
+        )?;
+        let list = ask!(
+            plugin,
+            PJRT_TopologyDescription_GetDeviceDescriptions,
+            topology = raw.as_ptr()
+        )?;
         // SAFETY: texts and the list live as long as the topology.
         unsafe {
             this.platform_name = text(name.platform_name, name.platform_name_size);
@@ -109,9 +117,11 @@ impl Topology for PluginTopology {
     }
 
     fn attributes(&self) -> Result<Vec<(String, NamedValue)>> {
-        let mut args = PJRT_TopologyDescription_Attributes_Args::new();
-        args.topology = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_TopologyDescription_Attributes, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_TopologyDescription_Attributes,
+            topology = self.raw.as_ptr()
+        )?;
         // SAFETY: the list lives as long as the topology.
         Ok(unsafe { from_ffi(args.attributes, args.num_attributes) })
     }
@@ -124,9 +134,11 @@ impl Topology for PluginTopology {
     }
 
     fn serialize(&self) -> Result<Vec<u8>> {
-        let mut args = PJRT_TopologyDescription_Serialize_Args::new();
-        args.topology = self.raw.as_ptr();
-        pjrt_call!(self.plugin, PJRT_TopologyDescription_Serialize, &mut args)?;
+        let args = ask!(
+            self.plugin,
+            PJRT_TopologyDescription_Serialize,
+            topology = self.raw.as_ptr()
+        )?;
         // SAFETY: the bytes live until their owner is given to the deleter, once.
         unsafe {
             let bytes = slice(args.serialized_bytes.cast::<u8>(), args.serialized_bytes_size).to_vec();
