@@ -18,7 +18,7 @@ pub use call::{Arg, Call, Dims, OutMeta, ScalarKind, ScalarRef, TensorMeta};
 pub use cx::{Check, Cx, Inputs, Outputs, Produced};
 pub use error::{Error, ErrorKind, Lowered, Result};
 pub use promote::{compute_type, promote, promote_with_scalar};
-pub use table::{OpDef, all, find, functional_name};
+pub use table::{OpDef, ShapeFn, SizesFn, all, find, functional_name};
 
 pub use dtype::ElementType;
 pub use stablehlo::Value;

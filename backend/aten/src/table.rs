@@ -6,6 +6,11 @@ use rustc_hash::FxHashMap;
 
 use crate::{Call, Cx, Lowered, OutMeta, Result, Value};
 
+/// Builds the program that computes result sizes.
+pub type SizesFn = fn(&mut Cx<'_, '_>) -> Result<Vec<Value>>;
+/// Gives results' metadata.
+pub type ShapeFn = fn(&Call) -> Result<Vec<Option<OutMeta>>>;
+
 /// An op: its lowering and what the runtime must know of it.
 pub struct OpDef {
     /// ATen's name without namespace, in-place underscore and overload; with the overload where only that one is meant.
@@ -19,9 +24,9 @@ pub struct OpDef {
     /// Draws random numbers.
     pub random: bool,
     /// For ops whose result sizes depend on data: a first program that computes `i64` scalars, which the runtime reads.
-    pub sizes: Option<fn(&mut Cx<'_, '_>) -> Result<Vec<Value>>>,
+    pub sizes: Option<SizesFn>,
     /// Results' metadata, where torch's Meta kernel cannot give it. Sees [`Call::sizes`].
-    pub shape: Option<fn(&Call) -> Result<Vec<Option<OutMeta>>>>,
+    pub shape: Option<ShapeFn>,
 }
 
 impl OpDef {
@@ -57,18 +62,14 @@ impl OpDef {
     }
 
     /// Result sizes depend on data: `sizes` computes them, `shape` makes metadata of them.
-    pub const fn data_dependent(
-        mut self,
-        sizes: fn(&mut Cx<'_, '_>) -> Result<Vec<Value>>,
-        shape: fn(&Call) -> Result<Vec<Option<OutMeta>>>,
-    ) -> Self {
+    pub const fn data_dependent(mut self, sizes: SizesFn, shape: ShapeFn) -> Self {
         self.sizes = Some(sizes);
         self.shape = Some(shape);
         self
     }
 
     /// Metadata by this rule instead of torch's Meta kernel.
-    pub const fn shape(mut self, rule: fn(&Call) -> Result<Vec<Option<OutMeta>>>) -> Self {
+    pub const fn shape(mut self, rule: ShapeFn) -> Self {
         self.shape = Some(rule);
         self
     }
