@@ -1,8 +1,10 @@
 """What the tests share: the command line as a user runs it, and a small program."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +57,62 @@ def google(tmp_path: Path) -> Path:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-tpu\nVersion: 2.9.1\n")
     return metadata.parent
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> tuple[Path, Path]:
+    """A plugin that never answers, and the file in which it leaves the process id of who loaded it."""
+    source, library, seen = tmp_path / "hang.c", tmp_path / "libhang.so", tmp_path / "pid"
+    source.write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        f'void *GetPjrtApi(void) {{ FILE *f = fopen("{seen}.new", "w"); fprintf(f, "%d", getpid()); fclose(f);\n'
+        f'  rename("{seen}.new", "{seen}"); for (;;) sleep(1000); }}\n'
+    )
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    return library, seen
+
+
+@pytest.fixture
+def orphan(hanging: tuple[Path, Path]) -> Callable[..., bool]:
+    """Kills a command once its child hangs in the plugin; whether the child outlives it."""
+    library, seen = hanging
+
+    def run(variable: str, *words: str | Path, **env: str) -> bool:
+        parent = subprocess.Popen(
+            [sys.executable, "-m", "torch_tpu", *map(str, words)],
+            env={**os.environ, **env, variable: str(library)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            assert wait_for(seen.exists, 30), "the child never loaded the plugin"
+            child = int(seen.read_text())
+            assert child != parent.pid
+        finally:
+            parent.kill()
+            parent.wait()
+        gone = wait_for(lambda: not running(child), 5)
+        if not gone:
+            os.kill(child, signal.SIGKILL)
+        return not gone
+
+    return run
+
+
+def wait_for(happened: Callable[[], bool], seconds: float) -> bool:
+    """Whether it happens within this time."""
+    end = time.monotonic() + seconds
+    while not happened():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def running(pid: int) -> bool:
+    """Whether the process is there, and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,41 @@ def test_bad_input_is_one_clear_message(cli: Cli, case: str) -> None:
     assert part in answer.stderr, answer.stderr
 
 
+# The kind of failure, and the status code where the compiler was asked: it gives texts that do not parse its own.
+KINDS = {
+    "no such file": ("input", None),
+    "nothing in it": ("input", None),
+    "does not parse": ("compile", "UNKNOWN"),
+    "an op that is none": ("compile", "UNKNOWN"),
+    "no such chip": ("compile", "INVALID_ARGUMENT"),
+    "no form of a topology": ("usage", None),
+    "no folder to write to": ("output", None),
+    "no number": ("usage", None),
+    "more partitions than chips": ("compile", "INVALID_ARGUMENT"),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_a_failure_is_json_where_json_was_asked_for(cli: Cli, case: str) -> None:
+    words, stdin, code, part = BAD[case]
+    answer = cli("aot", *words, "--json", stdin=stdin or "")
+    assert answer.returncode == code, answer.stderr
+    error = json.loads(answer.stdout)["error"]
+    assert (error["kind"], error.get("code")) == KINDS[case]
+    assert part in error["message"]
+    assert error["message"] in answer.stderr
+
+
+def test_what_is_not_installed_is_json_too(cli: Cli, program: Path, tmp_path: Path) -> None:
+    answer = cli("aot", program, "--json", TPU_LIBRARY_PATH=str(tmp_path / "absent.so"))
+    assert answer.returncode == 1
+    assert "absent.so" in json.loads(answer.stdout)["error"]["message"]
+
+
+def test_the_compiler_does_not_outlive_a_killed_aot(orphan: Callable[..., bool], program: Path) -> None:
+    assert not orphan("TPU_LIBRARY_PATH", "aot", program)
+
+
 def test_an_error_names_the_file_and_the_line(cli: Cli, program: Path) -> None:
     program.write_text(PROGRAM.replace("stablehlo.tanh", "stablehlo.tahn"))
     answer = cli("aot", program)
@@ -165,6 +201,13 @@ def test_only_module_attributes_say_how_many_devices(cli: Cli) -> None:
     four = "attributes {mhlo.num_replicas = 4 : i32}"
     assert "4 x 1 devices" in aot(four).stderr
     assert aot(four, "--topology", "v6e:2x2").returncode == 0
+    # Texts, nesting and what follows on the line are read as MLIR reads them.
+    for attributes in (
+        'attributes {jax.note = "}, mhlo.num_replicas = 2", mhlo.num_replicas = 4 : i32}',
+        "attributes {a = {b = [1, 2]}, // , mhlo.num_replicas = 2\n  mhlo.num_replicas = 4 : i32}",
+    ):
+        assert "4 x 1 devices" in aot(attributes).stderr, attributes
+    assert aot('attributes {jax.note = "mhlo.num_replicas = 4 : i32"}').returncode == 0
     negative = aot("attributes {mhlo.num_replicas = -4 : i32}")
     assert negative.returncode == 1
     assert "mhlo.num_replicas" in negative.stderr

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,36 @@ def test_a_child_that_fails_is_told_from_one_that_crashes() -> None:
     assert failed["what"] == "the Rust core cannot be used: ImportError: no _core"
     crashed = doctor.child_problem(-11, "")
     assert crashed["what"] == "the smoke run crashed with SIGSEGV: it printed nothing"
+
+
+def test_the_child_does_not_outlive_a_killed_doctor(orphan: Callable[..., bool]) -> None:
+    assert not orphan("TORCH_TPU_PJRT_PLUGIN", "doctor", TORCH_TPU_PLATFORM="sim")
+
+
+RULE = "LoadedExecutable_Execute@99=INTERNAL"
+
+
+def test_an_armed_fault_is_said(cli: Cli) -> None:
+    answer = cli("doctor", TORCH_TPU_PLATFORM="sim", TORCH_TPU_SIM_FAULT=RULE)
+    assert answer.returncode == 0, answer.stdout
+    assert f"note: a fault is armed by TORCH_TPU_SIM_FAULT={RULE}" in answer.stdout
+    assert answer.stdout.splitlines()[-1] == "nothing is wrong so far, but TORCH_TPU_SIM_FAULT arms a fault"
+    report = findings(cli("doctor", "--json", TORCH_TPU_PLATFORM="sim", TORCH_TPU_SIM_FAULT=RULE))
+    assert report["armed_fault"] == RULE
+    assert findings(cli("doctor", "--json", TORCH_TPU_PLATFORM="sim"))["armed_fault"] is None
+
+
+def test_a_failure_that_was_asked_for_is_no_broken_plugin(cli: Cli) -> None:
+    answer = cli("doctor", "--json", TORCH_TPU_PLATFORM="sim", TORCH_TPU_SIM_FAULT="Execute=INTERNAL")
+    assert answer.returncode == 1
+    (problem,) = findings(answer)["problems"]
+    assert "injected fault" in problem["what"]
+    assert "unset TORCH_TPU_SIM_FAULT" in problem["fix"]
+
+
+def test_a_wrong_command_line_is_json_too(cli: Cli) -> None:
+    answer = cli("doctor", "--json", "--bogus")
+    assert answer.returncode == 2
+    assert findings(answer)["error"] == {"kind": "usage", "message": "unrecognized arguments: --bogus"}
+    assert "--bogus" in answer.stderr
+    assert cli("doctor", "--bogus").stdout == ""

@@ -1,10 +1,10 @@
 //! Ahead-of-time compilation from Python.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pjrt::aot::{AotClient, WorkerCommand, report, worker};
-use pjrt::{Client, CompileOptions, OptionValue, Program};
+use pjrt::aot::{AotClient, ModuleAttribute, WorkerCommand, module_attributes, report, uses_shardy, worker};
+use pjrt::{Client, Code, CompileOptions, OptionValue, Program};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -18,6 +18,39 @@ create_exception!(
     PyException,
     "The ahead-of-time compiler refused a program."
 );
+
+/// Why a compile failed, before it is an AotError: that is made where Python is held.
+struct Failed {
+    code: Code,
+    message: String,
+}
+
+impl From<pjrt::Error> for Failed {
+    fn from(error: pjrt::Error) -> Self {
+        Self {
+            code: error.code(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl Failed {
+    fn new(code: Code, message: impl ToString) -> Self {
+        Self {
+            code,
+            message: message.to_string(),
+        }
+    }
+
+    /// An AotError whose attribute `code` is the name of the status code.
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let error = AotError::new_err(self.message);
+        match error.value(py).setattr("code", self.code.name()) {
+            Ok(()) => error,
+            Err(other) => other,
+        }
+    }
+}
 
 /// What may be set for a compile. All of it is optional.
 #[derive(Deserialize, Default)]
@@ -33,46 +66,29 @@ struct Options {
     output: Option<PathBuf>,
 }
 
-/// The text between `module` and its opening brace's body, comments left out: where module attributes stand.
-fn module_header(text: &str) -> String {
-    let lines = text
-        .lines()
-        .map(|line| line.split_once("//").map_or(line, |(code, _)| code));
-    let mut header = String::new();
-    for line in lines {
-        header.push_str(line);
-        header.push(' ');
-        if line.contains("func.func") || line.contains("sdy.mesh") {
-            break;
-        }
-    }
-    header
-}
-
 /// A device count among the module's attributes: `mhlo.num_replicas = 4 : i32`.
-fn module_attribute(header: &str, name: &str) -> PyResult<Option<i64>> {
-    let Some((_, rest)) = header.split_once(name) else {
+fn device_count(attributes: &[ModuleAttribute<'_>], name: &str) -> Result<Option<i64>, Failed> {
+    let Some(found) = attributes.iter().find(|attribute| attribute.name == name) else {
         return Ok(None);
     };
-    let value = rest
-        .trim_start()
-        .strip_prefix('=')
-        .map(str::trim_start)
-        .unwrap_or_default();
-    let value = &value[..value.find([' ', ',', '}', ':']).unwrap_or(value.len())];
-    match value.parse::<i32>() {
-        Ok(count) if count > 0 => Ok(Some(count.into())),
-        _ => Err(AotError::new_err(format!(
-            "the module attribute {name} is {value:?}; it must be a positive number"
+    match found.integer() {
+        Some(count) if (1..=i64::from(i32::MAX)).contains(&count) => Ok(Some(count)),
+        _ => Err(invalid(format!(
+            "the module attribute {name} is {:?}; it must be a positive number",
+            found.value
         ))),
     }
 }
 
-fn compile_options(text: &str, options: &Options) -> PyResult<CompileOptions> {
-    let header = module_header(text);
+fn invalid(message: impl ToString) -> Failed {
+    Failed::new(Code::InvalidArgument, message)
+}
+
+fn compile_options(text: &str, options: &Options) -> Result<CompileOptions, Failed> {
+    let attributes = module_attributes(text);
     let count = |given: Option<i64>, name: &str| match given {
         Some(given) => Ok(given),
-        None => module_attribute(&header, name).map(|found| found.unwrap_or(1)),
+        None => device_count(&attributes, name).map(|found| found.unwrap_or(1)),
     };
     let replicas = count(options.replicas, "mhlo.num_replicas")?;
     let partitions = count(options.partitions, "mhlo.num_partitions")?;
@@ -81,11 +97,11 @@ fn compile_options(text: &str, options: &Options) -> PyResult<CompileOptions> {
         .is_none_or(|n| n < 1 || n > i64::from(i32::MAX))
     {
         let what = format!("{replicas} replicas x {partitions} partitions is no number of devices");
-        return Err(AotError::new_err(what));
+        return Err(invalid(what));
     }
     let mut made = CompileOptions::new(replicas, partitions);
     if partitions > 1 {
-        made = made.spmd(text.contains("sdy."));
+        made = made.spmd(uses_shardy(text));
     }
     for (name, value) in &options.flags {
         let value = match value {
@@ -96,7 +112,7 @@ fn compile_options(text: &str, options: &Options) -> PyResult<CompileOptions> {
                 None => OptionValue::Double(n.as_f64().unwrap_or(f64::NAN)),
             },
             _ => {
-                return Err(AotError::new_err(format!(
+                return Err(invalid(format!(
                     "the flag {name} is neither text, number nor true/false"
                 )));
             }
@@ -119,7 +135,8 @@ fn worker_command(py: Python<'_>) -> PyResult<WorkerCommand> {
 }
 
 /// Compiles StableHLO `text` for `topology` with no TPU and gives the report as JSON. `options_json` is a JSON object
-/// with any of `replicas`, `partitions`, `flags` and `output`, or empty. Raises AotError with one line.
+/// with any of `replicas`, `partitions`, `flags` and `output`, or empty. Raises AotError, whose
+/// attribute `code` names the status code.
 #[pyfunction]
 #[pyo3(signature = (text, topology, options_json = ""))]
 pub(crate) fn aot_compile(
@@ -128,49 +145,52 @@ pub(crate) fn aot_compile(
     topology: &str,
     options_json: &str,
 ) -> PyResult<String> {
-    let failed = |e: &dyn std::fmt::Display| AotError::new_err(e.to_string());
+    let (command, compiler) = (worker_command(py)?, libtpu(py)?);
+    py.detach(|| compile(text, topology, options_json, command, &compiler))
+        .map_err(|failed| failed.raise(py))
+}
+
+fn compile(
+    text: &str,
+    topology: &str,
+    options_json: &str,
+    command: WorkerCommand,
+    compiler: &Path,
+) -> Result<String, Failed> {
     let options: Options = match options_json {
         "" => Options::default(),
-        json => serde_json::from_str(json).map_err(|e| failed(&format!("bad options: {e}")))?,
+        json => serde_json::from_str(json).map_err(|e| invalid(format!("bad options: {e}")))?,
     };
     // Before the compiler sees it: libtpu answers a bad name with its internals, or with a crash.
     let shape: hlo::report::Topology = topology
         .parse()
-        .map_err(|e: hlo::report::TopologyError| failed(&e))?;
+        .map_err(|e: hlo::report::TopologyError| invalid(e))?;
     let compile = compile_options(text, &options)?;
     let (replicas, partitions) = compile.devices();
     if replicas * partitions > shape.devices as i64 {
-        return Err(failed(&format!(
+        return Err(invalid(format!(
             "the program runs on {replicas} x {partitions} devices (replicas x partitions), {topology} has {}",
             shape.devices
         )));
     }
-    let (command, compiler) = (worker_command(py)?, libtpu(py)?);
-    py.detach(|| {
-        let client = AotClient::new(command, &compiler, topology).map_err(|e| failed(&e))?;
-        if client.platform_name() != "tpu" {
-            let name = client.platform_name();
-            return Err(failed(&format!(
-                "{} compiles for {name}, not for a TPU",
-                compiler.display()
-            )));
-        }
-        let (executable, seconds) = client
-            .compile_timed(&Program::mlir(text), &compile)
-            .map_err(|e| failed(&e))?;
-        if let Some(path) = &options.output {
-            let bytes = executable.serialize().map_err(|e| failed(&e))?;
-            std::fs::write(path, bytes)
-                .map_err(|e| failed(&format!("cannot write {}: {e}", path.display())))?;
-        }
-        let report = report(&client, &*executable, seconds).map_err(|e| failed(&e))?;
-        serde_json::to_string(&report).map_err(|e| failed(&e))
-    })
+    let client = AotClient::new(command, compiler, topology)?;
+    if client.platform_name() != "tpu" {
+        let (path, name) = (compiler.display(), client.platform_name());
+        return Err(invalid(format!("{path} compiles for {name}, not for a TPU")));
+    }
+    let (executable, seconds) = client.compile_timed(&Program::mlir(text), &compile)?;
+    if let Some(path) = &options.output {
+        let bytes = executable.serialize()?;
+        std::fs::write(path, bytes)
+            .map_err(|e| Failed::new(Code::Unavailable, format!("cannot write {}: {e}", path.display())))?;
+    }
+    let report = report(&client, &*executable, seconds)?;
+    serde_json::to_string(&report).map_err(|e| Failed::new(Code::Internal, e))
 }
 
 /// Serves the ahead-of-time compiler on standard input and output; the child of `aot_compile` runs this.
 #[pyfunction]
 pub(crate) fn aot_worker(py: Python<'_>) -> PyResult<()> {
-    py.detach(|| worker::serve(&mut io::stdin().lock(), &mut io::stdout().lock()))?;
+    py.detach(|| worker::serve(io::stdin(), &mut io::stdout().lock()))?;
     Ok(())
 }

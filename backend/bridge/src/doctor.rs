@@ -42,6 +42,9 @@ fn smoke(client: &dyn Client) -> pjrt::Result<f32> {
 
 /// How to mend a plugin that does not work: settings of the simulator come before its files.
 fn plugin_fix(error: &str) -> &'static str {
+    if error.contains("injected fault") {
+        return "unset TORCH_TPU_SIM_FAULT: this failure was asked for by it";
+    }
     if error.contains("TORCH_TPU_SIM_") {
         return "correct or unset the variable that this message names; docs/simulator.md has its grammar";
     }
@@ -91,9 +94,14 @@ fn examine(plugin: &Path) -> Result<Value, Value> {
 }
 
 /// The platform chosen and why, its plugin, devices and a smoke run, as JSON; `problems` lists what is wrong and how
-/// to fix it. Never raises for what it examines.
+/// to fix it. Never raises for what it examines. With `watch_stdin` the process ends when its standard input does: a
+/// plugin that hangs does not outlive who started the child.
 #[pyfunction]
-pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
+#[pyo3(signature = (watch_stdin = false))]
+pub(crate) fn doctor(py: Python<'_>, watch_stdin: bool) -> PyResult<String> {
+    if watch_stdin {
+        pjrt::aot::worker::end_with(std::io::stdin())?;
+    }
     let mut problems = Vec::new();
     let choice = match platform::current() {
         Ok(choice) => Some(choice),

@@ -32,7 +32,9 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("--replicas", type=_positive, help="default: the module's mhlo.num_replicas, or 1")
     command.add_argument("--partitions", type=_positive, help="default: the module's mhlo.num_partitions, or 1")
-    command.add_argument("--json", action="store_true", help="print the report as JSON")
+    command.add_argument(
+        "--json", action="store_true", help='print the report as JSON; on failure {"error": {"kind", "message"}}'
+    )
     command.add_argument("--output", type=Path, metavar="FILE", help="write the serialized executable here")
     command.set_defaults(run=run)
 
@@ -56,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
     """Compiles and prints the report."""
     text = read_program(args.file)
     if args.output is not None and not args.output.absolute().parent.is_dir():
-        raise CommandError(f"cannot write {args.output}: {args.output.absolute().parent} is no folder", 2)
+        raise CommandError(
+            f"cannot write {args.output}: {args.output.absolute().parent} is no folder", 2, kind="output"
+        )
     core = load_core()
     options = {
         "replicas": args.replicas,
@@ -69,8 +73,11 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     try:
         answer = core.aot_compile(text, args.topology, wanted)
-    except (core.AotError, OSError) as error:
-        raise CommandError(refusal(str(error), str(args.file), args.topology)) from None
+    except core.AotError as error:
+        text = refusal(str(error), str(args.file), args.topology)
+        raise CommandError(text, kind="compile", status=getattr(error, "code", None)) from None
+    except OSError as error:
+        raise CommandError(str(error), kind="installation") from None
     report = named(json.loads(answer), str(args.file))
     if args.json:
         print(json.dumps(report, indent=2))
@@ -103,15 +110,15 @@ def named(report: dict[str, Any], file: str) -> dict[str, Any]:
 def read_program(file: Path) -> str:
     """The program's text."""
     if str(file) == "-" and sys.stdin is None:
-        raise CommandError("standard input is closed; name a file", 2)
+        raise CommandError("standard input is closed; name a file", 2, kind="input")
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise CommandError(f"{file} is not text: pass StableHLO as text (.mlir)", 2) from None
+        raise CommandError(f"{file} is not text: pass StableHLO as text (.mlir)", 2, kind="input") from None
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror or error}", 2) from None
+        raise CommandError(f"cannot read {file}: {error.strerror or error}", 2, kind="input") from None
     if not text.strip():
-        raise CommandError(f"{file} is empty", 2)
+        raise CommandError(f"{file} is empty", 2, kind="input")
     return text
 
 

@@ -18,8 +18,11 @@ from torch_tpu._version import __version__
 # A smoke run takes a tenth of a second; a plugin that hangs must not hang the doctor.
 SMOKE_SECONDS = 60.0
 DISTRIBUTIONS = ("torch", "torch-tpu-rs", "libtpu", "fastatomstruct-xla-cpu", "lammps-jax-pjrt-cpu", "jax", "jaxlib")
+FAULT_VARIABLE = "TORCH_TPU_SIM_FAULT"
 VARIABLES = ("TORCH_TPU_", "TPU_", "PJRT_", "XLA_")
-_CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from torch_tpu import _core; print(_core.doctor())"
+_CHILD = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from torch_tpu import _core; print(_core.doctor(watch_stdin=True))"
+)
 Problem = dict[str, str]
 
 
@@ -49,6 +52,12 @@ def examine() -> dict[str, Any]:
         notes.append("torch is not installed: the simulator and `aot` work without it")
     native = smoke_in_child(problems)
     problems += native.pop("problems", [])
+    armed = armed_fault() if native.get("platform") == "sim" else None
+    if armed:
+        notes.append(
+            f"a fault is armed by {FAULT_VARIABLE}={armed}: calls of the simulator fail or wait as it says; "
+            "unset it for an honest answer"
+        )
     if native and native.get("libtpu") is None:
         notes.append("libtpu is not installed: `aot` needs it (pip install libtpu)")
     return {
@@ -58,9 +67,15 @@ def examine() -> dict[str, Any]:
         "versions": versions,
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)},
         **native,
+        "armed_fault": armed,
         "notes": notes,
         "problems": problems,
     }
+
+
+def armed_fault() -> str | None:
+    """The rules by which the simulator is to fail."""
+    return os.environ.get(FAULT_VARIABLE, "").strip() or None
 
 
 def package_dir() -> Path:
@@ -79,9 +94,11 @@ def version_of(name: str) -> str | None:
 def smoke_in_child(problems: list[Problem]) -> dict[str, Any]:
     """What the Rust core finds, in a process of its own: a plugin that crashes is a finding, not our end."""
     command = [sys.executable, "-c", _CHILD, str(package_dir().parent)]
+    # The child ends when this pipe does, which is also when we are killed.
+    childs, ours = os.pipe()
     try:
         child = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SMOKE_SECONDS, check=False
+            command, stdin=childs, capture_output=True, text=True, timeout=SMOKE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         problems.append(
@@ -91,6 +108,9 @@ def smoke_in_child(problems: list[Problem]) -> dict[str, Any]:
             }
         )
         return {}
+    finally:
+        os.close(ours)
+        os.close(childs)
     if child.returncode == 0:
         try:
             return json.loads(child.stdout.splitlines()[-1])
@@ -132,7 +152,10 @@ def render(report: Mapping[str, Any]) -> list[str]:
     for problem in report["problems"]:
         lines += [f"PROBLEM: {problem['what']}", f"    fix: {problem['fix']}"]
     count = len(report["problems"])
-    lines.append("nothing is wrong" if count == 0 else f"{count} problem{'s' if count > 1 else ''}")
+    verdict = "nothing is wrong" if count == 0 else f"{count} problem{'s' if count > 1 else ''}"
+    if report.get("armed_fault"):
+        verdict += f" so far, but {FAULT_VARIABLE} arms a fault"
+    lines.append(verdict)
     return lines
 
 

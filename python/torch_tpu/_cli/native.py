@@ -13,5 +13,6 @@ def load_core() -> ModuleType:
     except ImportError as error:
         raise CommandError(
             f"the Rust core cannot be loaded: {error}. In a checkout run `tools/dev build`; "
-            "otherwise reinstall torch-tpu-rs"
+            "otherwise reinstall torch-tpu-rs",
+            kind="installation",
         ) from None

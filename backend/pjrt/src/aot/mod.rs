@@ -5,10 +5,12 @@
 
 mod client;
 mod executable;
+mod header;
 mod protocol;
 mod report;
 
 pub mod worker;
 
 pub use client::{AotClient, WorkerCommand};
+pub use header::{ModuleAttribute, module_attributes, uses_shardy};
 pub use report::report;

@@ -1,6 +1,9 @@
 //! The child process: loads the compiler, serves requests from standard input until it closes.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use super::protocol::{Compiled, Failure, Opened, Reply, Request, WireDevice, receive, send};
@@ -8,11 +11,60 @@ use crate::plugin::{Plugin, PluginTopology};
 use crate::shape::WireShape;
 use crate::{Code, CompileOptions, Error, Program, Result, Topology};
 
-/// Serves requests on `input` and `output` until `input` ends. The process must have been started with
-/// [`crate::platform::AOT_ENVIRONMENT`]; nothing else may write to `output`.
-pub fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
+/// Ends this process at once when `input` does, whatever its other threads do: a child that so watches a pipe from its
+/// parent does not outlive it, even when the parent is killed.
+pub fn end_with(mut input: impl Read + Send + 'static) -> io::Result<()> {
+    let watch = move || {
+        let mut bytes = [0; 64];
+        while !matches!(input.read(&mut bytes), Ok(0) | Err(_)) {}
+        end();
+    };
+    std::thread::Builder::new()
+        .name("end-with-parent".into())
+        .spawn(watch)?;
+    Ok(())
+}
+
+/// Ends the process with no exit handlers: those of a library that is at work in another thread may wait for it.
+fn end() -> ! {
+    // SAFETY: it takes a number and does not return.
+    unsafe { libc::_exit(1) }
+}
+
+/// Receives requests in a thread of its own, so that the end of `input` is noticed while one is being served, and ends
+/// the process: nobody is there to take the answer.
+fn requests(mut input: impl Read + Send + 'static) -> io::Result<(Requests, Arc<AtomicUsize>)> {
+    let (sender, requests) = mpsc::channel();
+    let unanswered = Arc::new(AtomicUsize::new(0));
+    let count = unanswered.clone();
+    let listen = move || {
+        while let Some(request) = receive::<Request>(&mut input).transpose() {
+            count.fetch_add(1, Ordering::SeqCst);
+            let last = request.is_err();
+            if sender.send(request).is_err() || last {
+                return;
+            }
+        }
+        if count.load(Ordering::SeqCst) > 0 {
+            end();
+        }
+    };
+    std::thread::Builder::new()
+        .name("requests".into())
+        .spawn(listen)?;
+    Ok((requests, unanswered))
+}
+
+type Requests = mpsc::Receiver<io::Result<Request>>;
+
+/// Serves requests on `input` and `output` until `input` ends; when it ends before a request is answered, so does the
+/// process. The process must have been started with [`crate::platform::AOT_ENVIRONMENT`]; nothing else may write to
+/// `output`.
+pub fn serve(input: impl Read + Send + 'static, output: &mut impl Write) -> io::Result<()> {
+    let (requests, unanswered) = requests(input)?;
     let mut topology = None;
-    while let Some(request) = receive::<Request>(input)? {
+    for request in requests {
+        let request = request?;
         let reply = match request {
             Request::Open {
                 plugin,
@@ -36,6 +88,7 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
             output,
             &reply.unwrap_or_else(|error| Reply::Failed(failure(&error))),
         )?;
+        unanswered.fetch_sub(1, Ordering::SeqCst);
     }
     Ok(())
 }

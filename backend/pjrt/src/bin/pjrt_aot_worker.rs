@@ -3,5 +3,5 @@
 use std::io;
 
 fn main() -> io::Result<()> {
-    pjrt::aot::worker::serve(&mut io::stdin().lock(), &mut io::stdout().lock())
+    pjrt::aot::worker::serve(io::stdin(), &mut io::stdout().lock())
 }
