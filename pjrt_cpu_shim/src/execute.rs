@@ -171,7 +171,7 @@ fn fits(known: &Known, limit: u64) -> Result<(), Fail> {
         return Ok(());
     }
     let text = format!(
-        "Ran out of memory in memory space hbm: {} needs {} of {} on each simulated chip: {} of arguments, {} of outputs \
+        "Ran out of memory on HBM: {} needs {} of {} on each simulated chip: {} of arguments, {} of outputs \
          and {} of temporaries, less {} of donated arguments that outputs take over. Exceeded by {}. Use smaller \
          shapes, donate arguments, or shard the program over more chips",
         known.name,

@@ -160,6 +160,29 @@ def test_an_error_names_the_file_and_the_line(cli: Cli, program: Path) -> None:
     assert len(answer.stderr.splitlines()) == 1
 
 
+def test_every_form_of_a_place_names_the_file() -> None:
+    text = '-:3:1: error: x\n  -:4 note (-:5:2) callsite("-":6:1 at "f.py":7) a-:8 x:-:9 1 -:'
+    assert aot.placed(text, "m.mlir") == (
+        'm.mlir:3:1: error: x\n  m.mlir:4 note (m.mlir:5:2) callsite("m.mlir":6:1 at "f.py":7) a-:8 x:-:9 1 -:'
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("%t = stablehlo.custom_call @no_such_target(%h) : (tensor<256x1024xbf16>) -> tensor<256x1024xbf16>", "{}:5"),
+        ("%t = stablehlo.tanh %h : tensor<256x1024xf32>", "{}:5:25: error"),
+        ("%t = func.call @absent(%h) : (tensor<256x1024xbf16>) -> tensor<256x1024xbf16>", "{}:5:10: note"),
+    ],
+)
+def test_the_compilers_places_are_the_users(cli: Cli, program: Path, line: str, wanted: str) -> None:
+    program.write_text(PROGRAM.replace("%t = stablehlo.tanh %h : tensor<256x1024xbf16>", line))
+    answer = cli("aot", program)
+    assert answer.returncode == 1
+    assert wanted.format(program) in answer.stderr, answer.stderr
+    assert not re.search(r'(^|\s)"?-"?:\d', answer.stderr, re.M), answer.stderr
+
+
 def test_binary_input_is_refused(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "program.bc"
     file.write_bytes(b"ML\xefR\x0d\xff\xfe")

@@ -92,10 +92,15 @@ def refusal(error: str, file: str, topology: str) -> str:
     """What the compiler said, about the file that the user named."""
     # MLIR adds a guess about versions to every parse error.
     lines = [line for line in error.splitlines() if line.strip() and not line.startswith("<unknown>:0:")]
-    text = re.sub(r"(?m)(^|\s)-:(\d+)", lambda found: f"{found[1]}{file}:{found[2]}", "\n".join(lines))
+    text = placed("\n".join(lines), file)
     if "PJRT_TopologyDescription_Create" in error:
         text += f"\nA topology looks like {TOPOLOGIES}"
     return f"{file} for {topology}: {text}"
+
+
+def placed(text: str, file: str) -> str:
+    """The text with places in the program named by its file: `-:3`, and as MLIR writes locations, `"-":3`."""
+    return re.sub(r"""(?<![^\s(\['])("?)-\1:(?=\d)""", lambda found: f"{found[1]}{file}{found[1]}:", text)
 
 
 def named(report: dict[str, Any], file: str) -> dict[str, Any]:
