@@ -1,5 +1,24 @@
 //! Creation, copies, shapes, indexing, scatter and gather, random numbers, complex parts, data-dependent sizes.
 
+mod along_dim;
+mod creation;
+mod diagonals;
+mod gather_scatter;
+mod indexing;
+mod masked;
+mod shapes;
+mod util;
+mod view_grads;
+
 use crate::OpDef;
 
-pub(crate) const FAMILIES: &[&[OpDef]] = &[];
+pub(crate) const FAMILIES: &[&[OpDef]] = &[
+    creation::OPS,
+    shapes::OPS,
+    diagonals::OPS,
+    view_grads::OPS,
+    indexing::OPS,
+    along_dim::OPS,
+    gather_scatter::OPS,
+    masked::OPS,
+];
