@@ -27,6 +27,7 @@ mod extensions;
 pub mod fault;
 mod hbm;
 mod inner;
+mod known;
 pub mod locate;
 mod named;
 mod program;
