@@ -1,0 +1,203 @@
+//! Batch normalization in all its forms, with gradients.
+
+use stablehlo::Value;
+
+use super::ex::ex;
+use super::util::{along, count, masked, mean_keep, number, opt_as, sum, up};
+use crate::{Cx, ElementType, Lowered, OpDef, Result};
+
+/// All dimensions but that of the channels.
+fn others(rank: usize) -> Vec<i64> {
+    (0..rank as i64).filter(|d| *d != 1).collect()
+}
+
+/// What normalizing gives.
+struct Normalized {
+    output: Value,
+    mean: Value,
+    invstd: Value,
+    /// New running statistics, where there are some and they change.
+    running: [Option<Value>; 2],
+}
+
+/// Normalizes by the batch's statistics, or by the running ones.
+fn normalize(cx: &mut Cx<'_, '_>, training: bool) -> Result<Normalized> {
+    let x = up(cx, "input")?;
+    let (sizes, element) = (cx.dims(x)?, cx.element(x)?);
+    let (rank, channels) = (sizes.len(), sizes.get(1).copied().unwrap_or(1));
+    let dims = others(rank);
+    let running = [
+        opt_as(cx, "running_mean", element)?,
+        opt_as(cx, "running_var", element)?,
+    ];
+    let eps = number(cx, "eps", x)?;
+    let mut next = [None, None];
+    let (mean, variance) = if training {
+        let mean = mean_keep(cx, x, &dims)?;
+        let centered = (ex(x) - mean).eval(cx)?;
+        let square = (ex(centered) * centered).eval(cx)?;
+        let variance = mean_keep(cx, square, &dims)?;
+        let n = count(&sizes, &dims) as f64;
+        let momentum = number(cx, "momentum", x)?;
+        let unbiased = (ex(variance) * (n / (n - 1.0))).eval(cx)?;
+        for (k, batch) in [mean, unbiased].into_iter().enumerate() {
+            if let Some(old) = running[k] {
+                let batch = cx.reshape(batch, &[channels])?;
+                next[k] = Some((ex(momentum) * batch + (1.0 - ex(momentum)) * old).eval(cx)?);
+            }
+        }
+        (mean, variance)
+    } else {
+        let [Some(mean), Some(variance)] = running else {
+            return Err(crate::Error::unsupported("evaluation without running statistics"));
+        };
+        (along(cx, mean, 1, rank)?, along(cx, variance, 1, rank)?)
+    };
+    let invstd = (ex(variance) + eps).rsqrt().eval(cx)?;
+    let mut y = (ex(x) - mean) * invstd;
+    for (name, add) in [("weight", false), ("bias", true)] {
+        if let Some(p) = opt_as(cx, name, element)? {
+            let p = along(cx, p, 1, rank)?;
+            y = if add { y + p } else { y * p };
+        }
+    }
+    Ok(Normalized {
+        output: y.eval(cx)?,
+        mean: cx.reshape(mean, &[channels])?,
+        invstd: cx.reshape(invstd, &[channels])?,
+        running: next,
+    })
+}
+
+/// The saved statistics as torch wants them, which may be: empty.
+fn saved(cx: &mut Cx<'_, '_>, k: usize, v: Value) -> Result<Option<Value>> {
+    if !cx.wants(k) {
+        return Ok(None);
+    }
+    let out = cx.out(k)?;
+    if out.dims == cx.dims(v)? {
+        return Ok(Some(v));
+    }
+    Ok(Some(cx.full(&out.dims, out.element, 0)?))
+}
+
+/// Outputs in order: three or four results, then the running statistics.
+fn outputs(cx: &mut Cx<'_, '_>, n: Normalized, reserve: bool, stats: bool) -> Lowered {
+    let mut all = vec![Some(n.output), saved(cx, 1, n.mean)?, saved(cx, 2, n.invstd)?];
+    if reserve {
+        let empty = cx.full(&[0], ElementType::U8, 0)?;
+        all.push(saved(cx, 3, empty)?);
+    }
+    if stats {
+        all.extend(n.running);
+    }
+    Ok(all.into())
+}
+
+fn native_batch_norm(cx: &mut Cx<'_, '_>) -> Lowered {
+    let training = cx.bool("training")?;
+    let n = normalize(cx, training)?;
+    outputs(cx, n, false, true)
+}
+
+fn no_stats(cx: &mut Cx<'_, '_>) -> Lowered {
+    let n = normalize(cx, true)?;
+    outputs(cx, n, false, false)
+}
+
+fn no_training(cx: &mut Cx<'_, '_>) -> Lowered {
+    let n = normalize(cx, false)?;
+    outputs(cx, n, false, false)
+}
+
+/// A functional form returns running statistics in any case.
+fn functional(cx: &mut Cx<'_, '_>, training: bool, reserve: bool) -> Lowered {
+    let mut n = normalize(cx, training)?;
+    for (slot, name) in n.running.iter_mut().zip(["running_mean", "running_var"]) {
+        if slot.is_none() {
+            *slot = Some(cx.tensor(name)?);
+        }
+    }
+    outputs(cx, n, reserve, true)
+}
+
+fn legit_functional(cx: &mut Cx<'_, '_>) -> Lowered {
+    let training = cx.bool("training")?;
+    functional(cx, training, false)
+}
+
+fn with_update(cx: &mut Cx<'_, '_>) -> Lowered {
+    let n = normalize(cx, true)?;
+    outputs(cx, n, true, true)
+}
+
+fn with_update_functional(cx: &mut Cx<'_, '_>) -> Lowered {
+    functional(cx, true, true)
+}
+
+fn no_update(cx: &mut Cx<'_, '_>) -> Lowered {
+    let n = normalize(cx, false)?;
+    outputs(cx, n, true, false)
+}
+
+fn backward(cx: &mut Cx<'_, '_>, training: bool, saved: [&str; 2]) -> Lowered {
+    let mask = cx.bools("output_mask")?;
+    let (g, x) = (up(cx, "grad_out")?, up(cx, "input")?);
+    let (sizes, element) = (cx.dims(x)?, cx.element(x)?);
+    let rank = sizes.len();
+    let dims = others(rank);
+    let names = if training {
+        saved
+    } else {
+        ["running_mean", "running_var"]
+    };
+    let (Some(mean), Some(spread)) = (opt_as(cx, names[0], element)?, opt_as(cx, names[1], element)?) else {
+        return Err(crate::Error::unsupported("a gradient without statistics"));
+    };
+    let (mean, spread) = (along(cx, mean, 1, rank)?, along(cx, spread, 1, rank)?);
+    let invstd = if training {
+        spread
+    } else {
+        let eps = number(cx, "eps", x)?;
+        (ex(spread) + eps).rsqrt().eval(cx)?
+    };
+    let normal = ((ex(x) - mean) * invstd).eval(cx)?;
+    let gn = (ex(g) * normal).eval(cx)?;
+    let (dw, db) = (sum(cx, gn, &dims)?, sum(cx, g, &dims)?);
+    let mut dx = ex(g);
+    if training {
+        let n = count(&sizes, &dims) as f64;
+        let (mean_g, mean_gn) = (along(cx, db, 1, rank)?, along(cx, dw, 1, rank)?);
+        dx = dx - ex(mean_g) / n - ex(normal) * (ex(mean_gn) / n);
+    }
+    dx = dx * invstd;
+    if let Some(w) = opt_as(cx, "weight", element)? {
+        let w = along(cx, w, 1, rank)?;
+        dx = dx * w;
+    }
+    let dx = dx.eval(cx)?;
+    Ok(masked(&mask, [Some(dx), Some(dw), Some(db)]))
+}
+
+fn native_batch_norm_backward(cx: &mut Cx<'_, '_>) -> Lowered {
+    let training = cx.bool("train")?;
+    backward(cx, training, ["save_mean", "save_invstd"])
+}
+
+fn batch_norm_backward(cx: &mut Cx<'_, '_>) -> Lowered {
+    let training = cx.bool("update")?;
+    backward(cx, training, ["save_mean", "save_var"])
+}
+
+pub(crate) const OPS: &[OpDef] = &[
+    OpDef::new("native_batch_norm", native_batch_norm).writes(&["running_mean", "running_var"]),
+    OpDef::new("_native_batch_norm_legit", native_batch_norm),
+    OpDef::new("_native_batch_norm_legit.no_stats", no_stats),
+    OpDef::new("_native_batch_norm_legit_functional", legit_functional),
+    OpDef::new("_native_batch_norm_legit_no_training", no_training),
+    OpDef::new("_batch_norm_with_update", with_update),
+    OpDef::new("_batch_norm_with_update_functional", with_update_functional),
+    OpDef::new("_batch_norm_no_update", no_update),
+    OpDef::new("native_batch_norm_backward", native_batch_norm_backward),
+    OpDef::new("batch_norm_backward", batch_norm_backward),
+];

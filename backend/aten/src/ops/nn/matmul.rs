@@ -1,0 +1,219 @@
+//! mm, bmm, mv, dot, vdot, their add forms, linear and its gradients, `_trilinear`.
+
+use dtype::Class;
+use stablehlo::Value;
+
+use super::dot::{contract, sum_type};
+use super::ex::ex;
+use super::util::{masked, sum};
+use crate::{Cx, ElementType, Lowered, OpDef, Result};
+
+/// `beta * self + alpha * product`; a `self` multiplied by zero does not count, whatever is in it.
+fn add_scaled(cx: &mut Cx<'_, '_>, product: Value) -> Result<Value> {
+    let (dims, element) = (cx.dims(product)?, cx.element(product)?);
+    let own = cx.tensor("self")?;
+    let own = cx.cast(own, element)?;
+    let own = cx.broadcast_to(own, &dims)?;
+    let (beta, alpha) = (cx.scalar("beta", element)?, cx.scalar("alpha", element)?);
+    if element.class() == Class::Boolean {
+        return ex(beta).and(own).or(ex(alpha).and(product)).eval(cx);
+    }
+    let zero = cx.full_like(product, 0)?;
+    let ignored = ex(beta).eq(0.0).eval(cx)?;
+    let scaled = (ex(beta) * own).eval(cx)?;
+    let own = cx.f.select(ignored, zero, scaled)?;
+    (ex(own) + ex(alpha) * product).eval(cx)
+}
+
+/// The product of two arguments by their dimensions' names.
+fn product(cx: &mut Cx<'_, '_>, a: (&str, &str), b: (&str, &str), out: &str) -> Result<Value> {
+    let (x, y) = (cx.tensor(a.0)?, cx.tensor(b.0)?);
+    contract(cx, (x, a.1), (y, b.1), out)
+}
+
+fn mm(cx: &mut Cx<'_, '_>) -> Lowered {
+    Ok(product(cx, ("self", "ik"), ("mat2", "kj"), "ij")?.into())
+}
+
+fn bmm(cx: &mut Cx<'_, '_>) -> Lowered {
+    Ok(product(cx, ("self", "bik"), ("mat2", "bkj"), "bij")?.into())
+}
+
+fn mv(cx: &mut Cx<'_, '_>) -> Lowered {
+    Ok(product(cx, ("self", "ik"), ("vec", "k"), "i")?.into())
+}
+
+fn dot(cx: &mut Cx<'_, '_>) -> Lowered {
+    Ok(product(cx, ("self", "k"), ("tensor", "k"), "")?.into())
+}
+
+fn vdot(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (a, b) = (cx.tensor("self")?, cx.tensor("other")?);
+    let a = if cx.element(a)?.is_complex() {
+        cx.f.chlo_conj(a)?
+    } else {
+        a
+    };
+    Ok(contract(cx, (a, "k"), (b, "k"), "")?.into())
+}
+
+fn addmm(cx: &mut Cx<'_, '_>) -> Lowered {
+    let p = product(cx, ("mat1", "ik"), ("mat2", "kj"), "ij")?;
+    Ok(add_scaled(cx, p)?.into())
+}
+
+fn addmm_activation(cx: &mut Cx<'_, '_>) -> Lowered {
+    let p = product(cx, ("mat1", "ik"), ("mat2", "kj"), "ij")?;
+    let x = add_scaled(cx, p)?;
+    Ok(if cx.bool("use_gelu")? {
+        super::activation::gelu_exact(cx, x)?
+    } else {
+        ex(x).max(0.0).eval(cx)?
+    }
+    .into())
+}
+
+fn addmv(cx: &mut Cx<'_, '_>) -> Lowered {
+    let p = product(cx, ("mat", "ik"), ("vec", "k"), "i")?;
+    Ok(add_scaled(cx, p)?.into())
+}
+
+fn baddbmm(cx: &mut Cx<'_, '_>) -> Lowered {
+    let p = product(cx, ("batch1", "bik"), ("batch2", "bkj"), "bij")?;
+    Ok(add_scaled(cx, p)?.into())
+}
+
+fn addbmm(cx: &mut Cx<'_, '_>) -> Lowered {
+    let p = product(cx, ("batch1", "bik"), ("batch2", "bkj"), "ij")?;
+    Ok(add_scaled(cx, p)?.into())
+}
+
+fn addr(cx: &mut Cx<'_, '_>) -> Lowered {
+    // Operands may be of different types here, so the product is made in the result's.
+    let element = sum_type(cx.out(0)?.element);
+    let (a, b) = (cx.tensor("vec1")?, cx.tensor("vec2")?);
+    let (a, b) = (cx.cast(a, element)?, cx.cast(b, element)?);
+    let n = cx.dims(a)?[0];
+    let a = cx.reshape(a, &[n, 1])?;
+    let p = (ex(a) * b).eval(cx)?;
+    Ok(add_scaled(cx, p)?.into())
+}
+
+fn int_mm(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (a, b) = (cx.tensor("self")?, cx.tensor("mat2")?);
+    let (a, b) = (cx.cast(a, ElementType::S32)?, cx.cast(b, ElementType::S32)?);
+    Ok(contract(cx, (a, "ik"), (b, "kj"), "ij")?.into())
+}
+
+/// Any number of leading dimensions as one.
+fn rows(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
+    let dims = cx.dims(v)?;
+    let (last, leading) = match dims.split_last() {
+        Some((last, leading)) => (*last, leading.iter().product()),
+        None => (1, 1),
+    };
+    cx.reshape(v, &[leading, last])
+}
+
+fn linear(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (x, w) = (cx.tensor("input")?, cx.tensor("weight")?);
+    let dims = &cx.out(0)?.dims;
+    let x = rows(cx, x)?;
+    let y = if cx.rank(w)? == 1 {
+        contract(cx, (x, "ik"), (w, "k"), "i")?
+    } else {
+        contract(cx, (x, "ik"), (w, "jk"), "ij")?
+    };
+    let y = cx.reshape(y, dims)?;
+    let element = cx.element(y)?;
+    Ok(match super::util::opt_as(cx, "bias", element)? {
+        Some(bias) => (ex(y) + bias).eval(cx)?,
+        None => y,
+    }
+    .into())
+}
+
+fn linear_backward(cx: &mut Cx<'_, '_>) -> Lowered {
+    let mask = cx.bools("output_mask")?;
+    let (x, w, g) = (cx.tensor("self")?, cx.tensor("weight")?, cx.tensor("grad_output")?);
+    let (x_dims, w_dims) = (cx.dims(x)?, cx.dims(w)?);
+    let wide = if w_dims.len() == 1 { vec![1, w_dims[0]] } else { w_dims.to_vec() };
+    let w = cx.reshape(w, &wide)?;
+    let x = rows(cx, x)?;
+    let m = cx.dims(x)?[0];
+    let g = cx.reshape(g, &[m, wide[0]])?;
+    let dx = contract(cx, (g, "ij"), (w, "jk"), "ik")?;
+    let dx = cx.reshape(dx, &x_dims)?;
+    let dw = contract(cx, (g, "ij"), (x, "ik"), "jk")?;
+    let dw = cx.reshape(dw, &w_dims)?;
+    let g = cx.up(g)?;
+    let db = sum(cx, g, &[0])?;
+    let db = if w_dims.len() == 1 { cx.reshape(db, &[])? } else { db };
+    Ok(masked(&mask, [Some(dx), Some(dw), Some(db)]))
+}
+
+/// `(i1 * i2 * i3)` summed, each with the dimensions of `expandN` added: two contractions, never the whole product.
+fn trilinear(cx: &mut Cx<'_, '_>) -> Lowered {
+    let names = "abcdefghijklmnopqrstuvwxyz";
+    let (expand, summed) = (
+        [cx.ints("expand1")?, cx.ints("expand2")?, cx.ints("expand3")?],
+        cx.ints("sumdim")?,
+    );
+    let tensors = [cx.tensor("i1")?, cx.tensor("i2")?, cx.tensor("i3")?];
+    let rank = cx.rank(tensors[0])? + expand[0].len();
+    let full: String = names.chars().take(rank).collect();
+    let without = |gone: &[i64]| -> String {
+        let left = full.chars().enumerate().filter(|(i, _)| !gone.contains(&(*i as i64)));
+        left.map(|(_, c)| c).collect()
+    };
+    let [n1, n2, n3] = [without(&expand[0]), without(&expand[1]), without(&expand[2])];
+    let out = without(&summed);
+    // Size 1 against more: contractions want equal sizes.
+    let mut sizes = vec![1i64; rank];
+    let mut each = Vec::new();
+    for (t, n) in tensors.iter().zip([&n1, &n2, &n3]) {
+        each.push((*t, cx.dims(*t)?));
+        for (c, d) in n.chars().zip(cx.dims(*t)?) {
+            let slot = &mut sizes[full.find(c).unwrap_or(0)];
+            *slot = if *slot == 1 { d } else { *slot };
+        }
+    }
+    let mut wide = Vec::new();
+    for ((t, _), n) in each.into_iter().zip([&n1, &n2, &n3]) {
+        let dims: Vec<i64> = n.chars().map(|c| sizes[full.find(c).unwrap_or(0)]).collect();
+        wide.push(cx.broadcast_to(t, &dims)?);
+    }
+    let between: String = full
+        .chars()
+        .filter(|c| (n1.contains(*c) || n2.contains(*c)) && (out.contains(*c) || n3.contains(*c)))
+        .collect();
+    let element = cx.element(tensors[0])?;
+    let part = contract(cx, (wide[0], &n1), (wide[1], &n2), &between)?;
+    let part = cx.cast(part, element)?;
+    // A dimension that no operand has is 1 and stays so.
+    let have: String = out
+        .chars()
+        .filter(|c| between.contains(*c) || n3.contains(*c))
+        .collect();
+    let v = contract(cx, (part, &between), (wide[2], &n3), &have)?;
+    let dims = &cx.out(0)?.dims;
+    Ok(cx.reshape(v, dims)?.into())
+}
+
+pub(crate) const OPS: &[OpDef] = &[
+    OpDef::new("mm", mm),
+    OpDef::new("bmm", bmm),
+    OpDef::new("mv", mv),
+    OpDef::new("dot", dot),
+    OpDef::new("vdot", vdot),
+    OpDef::new("addmm", addmm),
+    OpDef::new("_addmm_activation", addmm_activation),
+    OpDef::new("addmv", addmv),
+    OpDef::new("baddbmm", baddbmm),
+    OpDef::new("addbmm", addbmm),
+    OpDef::new("addr", addr),
+    OpDef::new("_int_mm", int_mm),
+    OpDef::new("linear", linear),
+    OpDef::new("linear_backward", linear_backward),
+    OpDef::new("_trilinear", trilinear),
+];
