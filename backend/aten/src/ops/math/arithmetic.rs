@@ -1,21 +1,15 @@
-//! add, sub, rsub, mul: elementwise arithmetic with torch's promotion.
+//! add, sub, mul and their kin: elementwise arithmetic with torch's promotion.
 
+use dtype::Class;
 use stablehlo::Value;
 
-use crate::{Cx, ElementType, Lowered, OpDef, Result, compute_type};
-
-/// Both operands in the type that CPU kernels compute in, broadcast to the result's sizes.
-pub(crate) fn operands(cx: &mut Cx<'_, '_>, names: [&str; 2]) -> Result<(Value, Value)> {
-    let out = cx.out(0)?;
-    let compute = compute_type(out.element);
-    let (a, b) = (cx.operand(names[0], compute)?, cx.operand(names[1], compute)?);
-    Ok((cx.broadcast_to(a, &out.dims)?, cx.broadcast_to(b, &out.dims)?))
-}
+use super::common::{Binary, binary, common_type, operands, unary};
+use crate::{Cx, ElementType, Lowered, OpDef, Result};
 
 /// `v * alpha`, unless alpha is absent.
-fn times_alpha(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
+pub(crate) fn times_alpha(cx: &mut Cx<'_, '_>, v: Value, name: &str) -> Result<Value> {
     let element = cx.element(v)?;
-    match cx.opt_scalar("alpha", element)? {
+    match cx.opt_scalar(name, element)? {
         None => Ok(v),
         Some(alpha) => {
             let dims = cx.dims(v)?;
@@ -25,8 +19,22 @@ fn times_alpha(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
     }
 }
 
+/// `or` for booleans, else the sum.
+pub(crate) fn plus(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    Ok(if cx.element(a)? == ElementType::Pred {
+        cx.f.or(a, b)?
+    } else {
+        cx.f.add(a, b)?
+    })
+}
+
+/// The difference; booleans have none.
+pub(crate) fn minus(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    Ok(cx.f.subtract(a, b)?)
+}
+
 /// `and` for booleans, else the product.
-fn multiply(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+pub(crate) fn multiply(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     Ok(if cx.element(a)? == ElementType::Pred {
         cx.f.and(a, b)?
     } else {
@@ -34,32 +42,106 @@ fn multiply(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     })
 }
 
-fn add(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (a, b) = operands(cx, ["self", "other"])?;
-    let b = times_alpha(cx, b)?;
-    Ok(if cx.element(a)? == ElementType::Pred {
-        cx.f.or(a, b)?
-    } else {
-        cx.f.add(a, b)?
+/// The quotient of floats.
+pub(crate) fn divide(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    Ok(cx.f.divide(a, b)?)
+}
+
+/// The negative.
+pub(crate) fn negate(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
+    Ok(cx.f.negate(v)?)
+}
+
+/// The magnitude; of unsigned numbers and booleans themselves.
+pub(crate) fn magnitude(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
+    match cx.element(v)?.class() {
+        Class::Boolean | Class::Unsigned => Ok(v),
+        _ => Ok(cx.f.abs(v)?),
     }
-    .into())
+}
+
+/// `start + weight * (end - start)`, from the nearer end, as torch does for accuracy.
+pub(crate) fn interpolate(cx: &mut Cx<'_, '_>, start: Value, end: Value, weight: Value) -> Result<Value> {
+    let size = cx.f.abs(weight)?;
+    let near = super::common::compare_to(cx, size, stablehlo::ops::Direction::Lt, 0.5)?;
+    let distance = cx.f.subtract(end, start)?;
+    let step = cx.f.multiply(weight, distance)?;
+    let from_start = cx.f.add(start, step)?;
+    let one = cx.full_like(weight, 1)?;
+    let rest = cx.f.subtract(one, weight)?;
+    let step = cx.f.multiply(distance, rest)?;
+    let from_end = cx.f.subtract(end, step)?;
+    Ok(cx.f.select(near, from_start, from_end)?)
+}
+
+/// `self + alpha * other` with a kernel in the place of `+`.
+fn with_alpha(cx: &mut Cx<'_, '_>, kernel: Binary) -> Lowered {
+    let element = common_type(cx, &["self", "other"])?;
+    let [a, b] = operands(cx, ["self", "other"], element)?;
+    let b = times_alpha(cx, b, "alpha")?;
+    Ok(kernel(cx, a, b)?.into())
+}
+
+fn add(cx: &mut Cx<'_, '_>) -> Lowered {
+    with_alpha(cx, plus)
 }
 
 fn sub(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (a, b) = operands(cx, ["self", "other"])?;
-    let b = times_alpha(cx, b)?;
-    Ok(cx.f.subtract(a, b)?.into())
+    with_alpha(cx, minus)
 }
 
 fn rsub(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (a, b) = operands(cx, ["self", "other"])?;
-    let a = times_alpha(cx, a)?;
-    Ok(cx.f.subtract(b, a)?.into())
+    let element = common_type(cx, &["self", "other"])?;
+    let [a, b] = operands(cx, ["self", "other"], element)?;
+    let a = times_alpha(cx, a, "alpha")?;
+    Ok(minus(cx, b, a)?.into())
 }
 
 fn mul(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (a, b) = operands(cx, ["self", "other"])?;
-    Ok(multiply(cx, a, b)?.into())
+    binary(cx, multiply)
+}
+
+fn neg(cx: &mut Cx<'_, '_>) -> Lowered {
+    unary(cx, negate)
+}
+
+fn abs(cx: &mut Cx<'_, '_>) -> Lowered {
+    unary(cx, magnitude)
+}
+
+fn lerp(cx: &mut Cx<'_, '_>) -> Lowered {
+    let element = common_type(cx, &["self", "end"])?;
+    let [start, end, weight] = operands(cx, ["self", "end", "weight"], element)?;
+    Ok(interpolate(cx, start, end, weight)?.into())
+}
+
+/// `self + value * kernel(tensor1, tensor2)`.
+fn accumulate(cx: &mut Cx<'_, '_>, kernel: Binary) -> Lowered {
+    let element = common_type(cx, &["self", "tensor1", "tensor2"])?;
+    let [x, a, b] = operands(cx, ["self", "tensor1", "tensor2"], element)?;
+    let [value] = operands(cx, ["value"], element)?;
+    Ok(accumulate_kernel(cx, x, [a, b, value], kernel)?.into())
+}
+
+/// `x + value * kernel(a, b)`.
+pub(crate) fn accumulate_kernel(
+    cx: &mut Cx<'_, '_>,
+    x: Value,
+    [a, b, value]: [Value; 3],
+    kernel: Binary,
+) -> Result<Value> {
+    // The scale goes to the first operand, as in torch, so that an overflow or a rounding falls alike.
+    let a = multiply(cx, a, value)?;
+    let term = kernel(cx, a, b)?;
+    plus(cx, x, term)
+}
+
+fn addcmul(cx: &mut Cx<'_, '_>) -> Lowered {
+    accumulate(cx, multiply)
+}
+
+fn addcdiv(cx: &mut Cx<'_, '_>) -> Lowered {
+    accumulate(cx, divide)
 }
 
 pub(crate) const OPS: &[OpDef] = &[
@@ -67,4 +149,9 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("sub", sub),
     OpDef::new("rsub", rsub),
     OpDef::new("mul", mul),
+    OpDef::new("neg", neg),
+    OpDef::new("abs", abs),
+    OpDef::new("lerp", lerp),
+    OpDef::new("addcmul", addcmul),
+    OpDef::new("addcdiv", addcdiv),
 ];

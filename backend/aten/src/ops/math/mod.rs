@@ -1,7 +1,22 @@
 //! Elementwise math, comparisons, reductions, scans, sorting, foreach ops and fused optimizers.
 
 mod arithmetic;
+mod bitwise;
+mod common;
+mod comparison;
+mod division;
+mod exponential;
+mod rounding;
+mod trigonometric;
 
 use crate::OpDef;
 
-pub(crate) const FAMILIES: &[&[OpDef]] = &[arithmetic::OPS];
+pub(crate) const FAMILIES: &[&[OpDef]] = &[
+    arithmetic::OPS,
+    bitwise::OPS,
+    comparison::OPS,
+    division::OPS,
+    exponential::OPS,
+    rounding::OPS,
+    trigonometric::OPS,
+];

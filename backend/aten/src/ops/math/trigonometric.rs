@@ -1,0 +1,168 @@
+//! Trigonometric and hyperbolic functions and their inverses; angles.
+
+use dtype::Class;
+use stablehlo::Value;
+use stablehlo::ops::Direction;
+
+use super::common::{
+    binary_float, compare, compare_to, is_nan, replace, scale, sign_bit, unary_float,
+};
+use crate::{Cx, Lowered, OpDef, Result};
+
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {$(
+        $(#[$doc])*
+        pub(crate) fn $name(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
+            Ok(cx.f.$op(x)?)
+        }
+    )*};
+}
+
+kernels! {
+    /// Sine.
+    sine = sine;
+    /// Cosine.
+    cosine = cosine;
+    /// Tangent.
+    tangent = tan;
+    /// Inverse sine.
+    arc_sine = chlo_asin;
+    /// Inverse cosine.
+    arc_cosine = chlo_acos;
+    /// Inverse tangent.
+    arc_tangent = chlo_atan;
+    /// Hyperbolic sine.
+    hyperbolic_sine = chlo_sinh;
+    /// Hyperbolic cosine.
+    hyperbolic_cosine = chlo_cosh;
+    /// Hyperbolic tangent.
+    hyperbolic_tangent = tanh;
+    /// Inverse hyperbolic sine.
+    area_sine = chlo_asinh;
+    /// Inverse hyperbolic cosine.
+    area_cosine = chlo_acosh;
+    /// Inverse hyperbolic tangent.
+    area_tangent = chlo_atanh;
+}
+
+fn atan2(cx: &mut Cx<'_, '_>) -> Lowered {
+    binary_float(cx, |cx, a, b| Ok(cx.f.atan2(a, b)?))
+}
+
+/// `sqrt(a² + b²)` without overflow on the way; infinite where either is, even beside NaN.
+fn hypot(cx: &mut Cx<'_, '_>) -> Lowered {
+    binary_float(cx, |cx, a, b| {
+        let (a, b) = (cx.f.abs(a)?, cx.f.abs(b)?);
+        let (high, low) = (cx.f.maximum(a, b)?, cx.f.minimum(a, b)?);
+        let none = compare_to(cx, high, Direction::Eq, 0)?;
+        let by = replace(cx, none, 1, high)?;
+        let ratio = cx.f.divide(low, by)?;
+        let square = cx.f.multiply(ratio, ratio)?;
+        let sum = super::common::offset(cx, square, 1.0)?;
+        let root = cx.f.sqrt(sum)?;
+        let length = cx.f.multiply(high, root)?;
+        let infinity = cx.full_like(a, f64::INFINITY)?;
+        let a_infinite = compare(cx, a, infinity, Direction::Eq)?;
+        let b_infinite = compare(cx, b, infinity, Direction::Eq)?;
+        let infinite = cx.f.or(a_infinite, b_infinite)?;
+        Ok(cx.f.select(infinite, infinity, length)?)
+    })
+}
+
+fn deg2rad(cx: &mut Cx<'_, '_>) -> Lowered {
+    unary_float(cx, |cx, x| scale(cx, x, std::f64::consts::PI / 180.0))
+}
+
+fn rad2deg(cx: &mut Cx<'_, '_>) -> Lowered {
+    unary_float(cx, |cx, x| scale(cx, x, 180.0 / std::f64::consts::PI))
+}
+
+/// `sin(πx) / πx`, 1 at zero.
+fn sinc(cx: &mut Cx<'_, '_>) -> Lowered {
+    unary_float(cx, |cx, x| {
+        let angle = scale(cx, x, std::f64::consts::PI)?;
+        let zero = compare_to(cx, x, Direction::Eq, 0)?;
+        let by = replace(cx, zero, 1, angle)?;
+        let sine = cx.f.sine(angle)?;
+        let ratio = cx.f.divide(sine, by)?;
+        replace(cx, zero, 1, ratio)
+    })
+}
+
+/// The argument of a complex number; 0 or π for real ones.
+fn angle(cx: &mut Cx<'_, '_>) -> Lowered {
+    unary_float(cx, |cx, x| {
+        if cx.element(x)?.class() == Class::Complex {
+            let (re, im) = (cx.f.real(x)?, cx.f.imag(x)?);
+            return Ok(cx.f.atan2(im, re)?);
+        }
+        let negative = compare_to(cx, x, Direction::Lt, 0)?;
+        let zero = cx.full_like(x, 0)?;
+        let result = replace(cx, negative, std::f64::consts::PI, zero)?;
+        let nan = is_nan(cx, x)?;
+        Ok(cx.f.select(nan, x, result)?)
+    })
+}
+
+/// The conjugate; real numbers are their own.
+fn conj_physical(cx: &mut Cx<'_, '_>) -> Lowered {
+    let x = cx.tensor("self")?;
+    if !cx.element(x)?.is_complex() {
+        return Ok(x.into());
+    }
+    let (re, im) = (cx.f.real(x)?, cx.f.imag(x)?);
+    let im = cx.f.negate(im)?;
+    Ok(cx.f.complex(re, im)?.into())
+}
+
+fn complex(cx: &mut Cx<'_, '_>) -> Lowered {
+    let element = cx.out(0)?.element.real();
+    let [re, im] = super::common::operands(cx, ["real", "imag"], element)?;
+    Ok(cx.f.complex(re, im)?.into())
+}
+
+fn polar(cx: &mut Cx<'_, '_>) -> Lowered {
+    let element = cx.out(0)?.element.real();
+    let [size, angle] = super::common::operands(cx, ["abs", "angle"], element)?;
+    let (cos, sin) = (cx.f.cosine(angle)?, cx.f.sine(angle)?);
+    let (re, im) = (cx.f.multiply(size, cos)?, cx.f.multiply(size, sin)?);
+    Ok(cx.f.complex(re, im)?.into())
+}
+
+/// The digamma function: infinite at zero, with the sign opposite to the zero's.
+pub(crate) fn digamma_kernel(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
+    let inner = cx.f.chlo_digamma(x)?;
+    let zero = compare_to(cx, x, Direction::Eq, 0)?;
+    let negative = sign_bit(cx, x)?;
+    let (plus, minus) = (
+        cx.full_like(x, f64::INFINITY)?,
+        cx.full_like(x, f64::NEG_INFINITY)?,
+    );
+    let pole = cx.f.select(negative, plus, minus)?;
+    Ok(cx.f.select(zero, pole, inner)?)
+}
+
+pub(crate) const OPS: &[OpDef] = &[
+    OpDef::new("sin", |cx| unary_float(cx, sine)),
+    OpDef::new("cos", |cx| unary_float(cx, cosine)),
+    OpDef::new("tan", |cx| unary_float(cx, tangent)),
+    OpDef::new("asin", |cx| unary_float(cx, arc_sine)),
+    OpDef::new("acos", |cx| unary_float(cx, arc_cosine)),
+    OpDef::new("atan", |cx| unary_float(cx, arc_tangent)),
+    OpDef::new("sinh", |cx| unary_float(cx, hyperbolic_sine)),
+    OpDef::new("cosh", |cx| unary_float(cx, hyperbolic_cosine)),
+    OpDef::new("tanh", |cx| unary_float(cx, hyperbolic_tangent)),
+    OpDef::new("asinh", |cx| unary_float(cx, area_sine)),
+    OpDef::new("acosh", |cx| unary_float(cx, area_cosine)),
+    OpDef::new("atanh", |cx| unary_float(cx, area_tangent)),
+    OpDef::new("atan2", atan2),
+    OpDef::new("hypot", hypot),
+    OpDef::new("deg2rad", deg2rad),
+    OpDef::new("rad2deg", rad2deg),
+    OpDef::new("sinc", sinc),
+    OpDef::new("angle", angle),
+    OpDef::new("_conj_physical", conj_physical),
+    OpDef::new("conj_physical", conj_physical),
+    OpDef::new("complex", complex),
+    OpDef::new("polar", polar),
+];
