@@ -5,7 +5,7 @@ use stablehlo::ops::Direction;
 
 use dtype::Class;
 
-use crate::{Arg, Cx, Dims, ElementType, Error, Lowered, Result, ScalarKind, compute_type, promote};
+use crate::{Arg, Cx, Dims, ElementType, Error, Lowered, Result, ScalarKind, TensorMeta, compute_type, promote};
 
 /// A function of one value, in the type it is given.
 pub(crate) type Unary = fn(&mut Cx<'_, '_>, Value) -> Result<Value>;
@@ -13,7 +13,7 @@ pub(crate) type Unary = fn(&mut Cx<'_, '_>, Value) -> Result<Value>;
 pub(crate) type Binary = fn(&mut Cx<'_, '_>, Value, Value) -> Result<Value>;
 
 /// torch's default float type, as far as the result shows it.
-fn default_float(cx: &Cx<'_, '_>) -> ElementType {
+pub(crate) fn default_float(cx: &Cx<'_, '_>) -> ElementType {
     match cx.out(0).map(|o| o.element) {
         Ok(ElementType::F64 | ElementType::C128) => ElementType::F64,
         _ => ElementType::F32,
@@ -35,48 +35,72 @@ fn combine(higher: Option<ElementType>, lower: Option<ElementType>) -> Option<El
     })
 }
 
-fn join(slot: &mut Option<ElementType>, element: ElementType) {
-    *slot = Some(slot.map_or(element, |have| promote(have, element)));
+/// The operands of an op as its result type depends on them.
+#[derive(Default)]
+pub(crate) struct Promotion {
+    sized: Option<ElementType>,
+    zero: Option<ElementType>,
+    number: Option<ElementType>,
+}
+
+impl Promotion {
+    fn join(slot: &mut Option<ElementType>, element: ElementType) {
+        *slot = Some(slot.map_or(element, |have| promote(have, element)));
+    }
+
+    /// A tensor takes part.
+    pub(crate) fn tensor(&mut self, meta: &TensorMeta, default: ElementType) {
+        if !meta.dims.is_empty() {
+            Self::join(&mut self.sized, meta.element);
+        } else if !meta.wrapped {
+            Self::join(&mut self.zero, meta.element);
+        } else {
+            let element = match meta.element.class() {
+                Class::Complex => complex_of(default),
+                Class::Float => default,
+                _ => meta.element,
+            };
+            Self::join(&mut self.number, element);
+        }
+    }
+
+    /// A number takes part.
+    pub(crate) fn number(&mut self, kind: ScalarKind, default: ElementType) {
+        let element = match kind {
+            ScalarKind::Bool => ElementType::Pred,
+            ScalarKind::Int => ElementType::S64,
+            ScalarKind::Float => default,
+            ScalarKind::Complex => complex_of(default),
+        };
+        Self::join(&mut self.number, element);
+    }
+
+    /// The type of them all, unless nothing took part.
+    pub(crate) fn result(self) -> Option<ElementType> {
+        combine(self.sized, combine(self.zero, self.number))
+    }
+}
+
+const fn complex_of(default: ElementType) -> ElementType {
+    match default {
+        ElementType::F64 => ElementType::C128,
+        _ => ElementType::C64,
+    }
 }
 
 /// `at::result_type` of arguments that are tensors or numbers; absent ones do not count.
 pub(crate) fn result_type(cx: &Cx<'_, '_>, names: &[&str]) -> Result<ElementType> {
     let default = default_float(cx);
-    let complex = if default == ElementType::F64 {
-        ElementType::C128
-    } else {
-        ElementType::C64
-    };
-    let of_kind = |kind| match kind {
-        ScalarKind::Bool => ElementType::Pred,
-        ScalarKind::Int => ElementType::S64,
-        ScalarKind::Float => default,
-        ScalarKind::Complex => complex,
-    };
-    let [mut sized, mut zero, mut number] = [None; 3];
+    let mut all = Promotion::default();
     for name in names {
         match cx.call.arg(name) {
             None => {}
-            Some(Arg::Tensor(i)) => {
-                let meta = &cx.call.tensors[*i as usize];
-                if !meta.dims.is_empty() {
-                    join(&mut sized, meta.element);
-                } else if !meta.wrapped {
-                    join(&mut zero, meta.element);
-                } else {
-                    let element = match meta.element.class() {
-                        Class::Complex => complex,
-                        Class::Float => default,
-                        _ => meta.element,
-                    };
-                    join(&mut number, element);
-                }
-            }
-            Some(Arg::Scalar(s)) => join(&mut number, of_kind(s.kind)),
-            Some(Arg::Bool(_)) => join(&mut number, ElementType::Pred),
-            Some(Arg::Int(_)) => join(&mut number, ElementType::S64),
-            Some(Arg::Float(_)) => join(&mut number, default),
-            Some(Arg::Complex(..)) => join(&mut number, complex),
+            Some(Arg::Tensor(i)) => all.tensor(&cx.call.tensors[*i as usize], default),
+            Some(Arg::Scalar(s)) => all.number(s.kind, default),
+            Some(Arg::Bool(_)) => all.number(ScalarKind::Bool, default),
+            Some(Arg::Int(_)) => all.number(ScalarKind::Int, default),
+            Some(Arg::Float(_)) => all.number(ScalarKind::Float, default),
+            Some(Arg::Complex(..)) => all.number(ScalarKind::Complex, default),
             Some(other) => {
                 return Err(Error::Internal(format!(
                     "{}: `{name}` is neither a tensor nor a number: {other:?}",
@@ -85,7 +109,7 @@ pub(crate) fn result_type(cx: &Cx<'_, '_>, names: &[&str]) -> Result<ElementType
             }
         }
     }
-    combine(sized, combine(zero, number))
+    all.result()
         .ok_or_else(|| Error::Internal(format!("{}: none of {names:?} is given", cx.call.name)))
 }
 

@@ -208,7 +208,7 @@ fn pow(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 /// `log(e^a + e^b)` or the like in base 2, exact where both are the same infinity.
-fn log_of_sum(cx: &mut Cx<'_, '_>, a: Value, b: Value, base_2: bool) -> Result<Value> {
+pub(crate) fn log_of_sum(cx: &mut Cx<'_, '_>, a: Value, b: Value, base_2: bool) -> Result<Value> {
     let high = cx.f.maximum(a, b)?;
     let difference = cx.f.subtract(a, b)?;
     let size = cx.f.abs(difference)?;

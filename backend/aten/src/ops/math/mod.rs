@@ -7,6 +7,11 @@ mod comparison;
 mod division;
 mod exponential;
 mod rounding;
+mod statistics;
+mod sorting;
+mod search;
+mod scan;
+mod reduction;
 mod trigonometric;
 
 use crate::OpDef;
@@ -18,5 +23,10 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     division::OPS,
     exponential::OPS,
     rounding::OPS,
+    statistics::OPS,
+    sorting::OPS,
+    search::OPS,
+    scan::OPS,
+    reduction::OPS,
     trigonometric::OPS,
 ];
