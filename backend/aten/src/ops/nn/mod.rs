@@ -3,11 +3,18 @@
 mod activation;
 mod activation_grad;
 mod batch_norm;
+mod convolution;
 mod dot;
 mod dropout;
+mod embedding;
 mod ex;
 mod layer_norm;
+mod loss;
 mod matmul;
+mod nll_loss;
+mod pool_avg;
+mod pool_max;
+mod scatter;
 mod softmax;
 mod util;
 
@@ -17,8 +24,14 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     activation::OPS,
     activation_grad::OPS,
     batch_norm::OPS,
+    convolution::OPS,
     dropout::OPS,
+    embedding::OPS,
     layer_norm::OPS,
+    loss::OPS,
     matmul::OPS,
+    nll_loss::OPS,
+    pool_avg::OPS,
+    pool_max::OPS,
     softmax::OPS,
 ];

@@ -159,6 +159,8 @@ pub(super) fn window_list(
 }
 
 /// Elements along `dim` at constant positions: the dimension is replaced by those of `positions`, `sizes`.
+///
+/// Runs and repetitions are slices and broadcasts, which a TPU prefers to a gather.
 pub(super) fn take(
     cx: &mut Cx<'_, '_>,
     v: Value,
@@ -167,6 +169,23 @@ pub(super) fn take(
     sizes: &[i64],
 ) -> Result<Value> {
     let dims = cx.dims(v)?;
+    let mut result = dims.to_vec();
+    result.splice(dim..=dim, sizes.iter().copied());
+    let n = positions.len() as i64;
+    let first = positions.first().copied().unwrap_or(0);
+    if positions.windows(2).all(|w| w[1] == w[0] + 1) {
+        let run = slice_dim(cx, v, dim, first, first + n)?;
+        return cx.reshape(run, &result);
+    }
+    let times = if dims[dim] > 0 { n / dims[dim] } else { 0 };
+    let repeats = |(i, p): (usize, &i64)| *p == i as i64 / times.max(1);
+    if times > 0 && times * dims[dim] == n && positions.iter().enumerate().all(repeats) {
+        let mut wide = dims.to_vec();
+        wide.insert(dim + 1, times);
+        let map: Vec<i64> = (0..wide.len() as i64).filter(|d| *d != dim as i64 + 1).collect();
+        let wide = cx.f.broadcast_in_dim(v, wide.as_slice(), &map)?;
+        return cx.reshape(wide, &result);
+    }
     let indices: Vec<i32> = positions.iter().map(|&p| p as i32).collect();
     let indices = cx.f.constant(sizes, &indices)?;
     take_at(cx, v, dim, indices, &dims)
@@ -263,6 +282,9 @@ pub(super) fn slice_dim(
 /// Zeros around one dimension.
 pub(super) fn pad_dim(cx: &mut Cx<'_, '_>, v: Value, dim: usize, low: i64, high: i64) -> Result<Value> {
     let rank = cx.rank(v)?;
+    if (low, high) == (0, 0) {
+        return Ok(v);
+    }
     let (mut l, mut h) = (vec![0; rank], vec![0; rank]);
     (l[dim], h[dim]) = (low, high);
     let element = cx.element(v)?;
@@ -277,6 +299,7 @@ pub(super) fn check_range(
     limit: i64,
     ignore: Option<i64>,
     message: &str,
+    kind: ErrorKind,
 ) -> Result<()> {
     let wide = cx.cast(indices, ElementType::S64)?;
     let mut bad = ex(wide).lt(0.0).or(ex(wide).ge(limit as f64));
@@ -297,7 +320,7 @@ pub(super) fn check_range(
         .f
         .reduce(&[shown], &[start], &dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?[0];
     let ok = cx.f.not(any)?;
-    cx.check(ok, shown, ErrorKind::Index, message);
+    cx.check(ok, shown, kind, message);
     Ok(())
 }
 

@@ -1,0 +1,227 @@
+//! Convolution in every form, with gradients. All are one of three: a forward one, its gradient for the input (which is also the
+//! transposed convolution), its gradient for the weight.
+
+use stablehlo::Value;
+use stablehlo::ops::{ConvolutionDimensions, ConvolutionOptions};
+
+use super::dot::dot_options;
+use super::ex::ex;
+use super::util::{along, masked, opt_as, sum, up, window_list};
+use crate::{Cx, Error, Lowered, OpDef, Result};
+
+/// What a convolution's arguments say, an entry for each spatial dimension.
+struct Geometry {
+    stride: Vec<i64>,
+    padding: Vec<i64>,
+    dilation: Vec<i64>,
+    groups: i64,
+}
+
+impl Geometry {
+    fn read(cx: &Cx<'_, '_>, spatial: usize) -> Result<Self> {
+        Ok(Self {
+            stride: window_list(cx, "stride", spatial, || vec![1; spatial])?,
+            padding: window_list(cx, "padding", spatial, || vec![0; spatial])?,
+            dilation: window_list(cx, "dilation", spatial, || vec![1; spatial])?,
+            groups: cx.opt_int("groups")?.unwrap_or(1),
+        })
+    }
+
+    fn spatial(&self) -> usize {
+        self.stride.len()
+    }
+}
+
+/// Zeros where there is nothing to multiply; the plugins need not see such programs.
+fn convolve(
+    cx: &mut Cx<'_, '_>,
+    lhs: Value,
+    rhs: Value,
+    dims: &ConvolutionDimensions,
+    mut options: ConvolutionOptions,
+    out: &[i64],
+) -> Result<Value> {
+    let element = cx.element(lhs)?;
+    let dot = dot_options(element);
+    (options.precision, options.element) = (dot.precision, dot.element);
+    let nothing = |d: &[i64]| d.contains(&0);
+    if nothing(&cx.dims(lhs)?) || nothing(&cx.dims(rhs)?) || nothing(out) {
+        return cx.full(out, dot.element.unwrap_or(element), 0);
+    }
+    Ok(cx.f.convolution(lhs, rhs, dims, &options)?)
+}
+
+fn forward(cx: &mut Cx<'_, '_>, x: Value, w: Value, g: &Geometry, out: &[i64]) -> Result<Value> {
+    let options = ConvolutionOptions {
+        window_strides: g.stride.clone(),
+        padding: g.padding.iter().map(|&p| [p, p]).collect(),
+        rhs_dilation: g.dilation.clone(),
+        feature_group_count: g.groups,
+        ..ConvolutionOptions::new(g.spatial())
+    };
+    let dims = ConvolutionDimensions::channels_first(g.spatial());
+    convolve(cx, x, w, &dims, options, out)
+}
+
+/// From the gradient of the result to that of the input, whose sizes are `out`.
+fn input_grad(cx: &mut Cx<'_, '_>, grad: Value, w: Value, g: &Geometry, out: &[i64]) -> Result<Value> {
+    let n = g.spatial();
+    let (grad_dims, w_dims) = (cx.dims(grad)?, cx.dims(w)?);
+    // Kernels of all groups side by side: (O, I / groups) becomes (O / groups, I).
+    let (o, i, groups) = (w_dims[0], w_dims[1], g.groups);
+    let mut w = w;
+    if groups > 1 {
+        let kernel = &w_dims[2..];
+        let split = [&[groups, o / groups, i], kernel].concat();
+        let mut order: Vec<i64> = (0..split.len() as i64).collect();
+        order.swap(0, 1);
+        w = cx.reshape(w, &split)?;
+        w = cx.f.transpose(w, &order)?;
+        w = cx.reshape(w, &[&[o / groups, groups * i], kernel].concat())?;
+    }
+    let spatial: Vec<i64> = (2..n as i64 + 2).collect();
+    // Reversed here and not by `window_reversal`, with which XLA CPU falls back to plain loops.
+    let w = cx.f.reverse(w, &spatial)?;
+    let padding = (0..n).map(|d| {
+        let reach = g.dilation[d] * (w_dims[d + 2] - 1);
+        let dilated = (grad_dims[d + 2] - 1) * g.stride[d] + 1;
+        let low = reach - g.padding[d];
+        [low, out[d + 2] + reach - dilated - low]
+    });
+    let options = ConvolutionOptions {
+        padding: padding.collect(),
+        lhs_dilation: g.stride.clone(),
+        rhs_dilation: g.dilation.clone(),
+        feature_group_count: groups,
+        ..ConvolutionOptions::new(n)
+    };
+    let dims = ConvolutionDimensions {
+        kernel_input_feature: 0,
+        kernel_output_feature: 1,
+        ..ConvolutionDimensions::channels_first(n)
+    };
+    convolve(cx, grad, w, &dims, options, out)
+}
+
+/// The gradient of a weight of sizes `out`.
+fn weight_grad(cx: &mut Cx<'_, '_>, x: Value, grad: Value, g: &Geometry, out: &[i64]) -> Result<Value> {
+    let n = g.spatial();
+    let (x_dims, grad_dims) = (cx.dims(x)?, cx.dims(grad)?);
+    let padding = (0..n).map(|d| {
+        let reach = (out[d + 2] - 1) * g.dilation[d];
+        let dilated = (grad_dims[d + 2] - 1) * g.stride[d] + 1;
+        [
+            g.padding[d],
+            reach + dilated - x_dims[d + 2] - g.padding[d],
+        ]
+    });
+    let options = ConvolutionOptions {
+        window_strides: g.dilation.clone(),
+        padding: padding.collect(),
+        rhs_dilation: g.stride.clone(),
+        batch_group_count: g.groups,
+        ..ConvolutionOptions::new(n)
+    };
+    // The batch is what is summed, so batch and features change places.
+    let dims = ConvolutionDimensions {
+        input_batch: 1,
+        input_feature: 0,
+        kernel_input_feature: 0,
+        kernel_output_feature: 1,
+        output_batch: 1,
+        output_feature: 0,
+        ..ConvolutionDimensions::channels_first(n)
+    };
+    convolve(cx, x, grad, &dims, options, out)
+}
+
+/// The rank of input and weight without batch and features.
+fn spatial(cx: &Cx<'_, '_>, x: Value, w: Value) -> Result<usize> {
+    let (x, w) = (cx.rank(x)?, cx.rank(w)?);
+    if x != w || x < 3 {
+        return Err(Error::unsupported(format!(
+            "a convolution of an input of rank {x} and a weight of rank {w}"
+        )));
+    }
+    Ok(x - 2)
+}
+
+fn convolution(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (x, w) = (cx.tensor("input")?, cx.tensor("weight")?);
+    let g = Geometry::read(cx, spatial(cx, x, w)?)?;
+    let out = &cx.out(0)?.dims;
+    let y = if cx.bool("transposed")? {
+        input_grad(cx, x, w, &g, out)?
+    } else {
+        forward(cx, x, w, &g, out)?
+    };
+    let element = cx.element(y)?;
+    Ok(match opt_as(cx, "bias", element)? {
+        Some(bias) => {
+            let bias = along(cx, bias, 1, out.len())?;
+            (ex(y) + bias).eval(cx)?
+        }
+        None => y,
+    }
+    .into())
+}
+
+fn convolution_backward(cx: &mut Cx<'_, '_>) -> Lowered {
+    let mask = cx.bools("output_mask")?;
+    let (grad, x, w) = (
+        cx.tensor("grad_output")?,
+        cx.tensor("input")?,
+        cx.tensor("weight")?,
+    );
+    let g = Geometry::read(cx, spatial(cx, x, w)?)?;
+    let (x_dims, w_dims) = (cx.dims(x)?, cx.dims(w)?);
+    let transposed = cx.bool("transposed")?;
+    let wanted = |k: usize| mask.get(k).copied().unwrap_or(false);
+    let mut grads = [None; 3];
+    if wanted(0) {
+        grads[0] = Some(if transposed {
+            let cut = transposed_grad_fits(cx, grad, &g, &x_dims, &w_dims)?;
+            forward(cx, cut, w, &g, &x_dims)?
+        } else {
+            input_grad(cx, grad, w, &g, &x_dims)?
+        });
+    }
+    if wanted(1) {
+        let (from, to) = if transposed { (grad, x) } else { (x, grad) };
+        grads[1] = Some(weight_grad(cx, from, to, &g, &w_dims)?);
+    }
+    if wanted(2) {
+        let grad = up(cx, "grad_output")?;
+        let others: Vec<i64> = (0..x_dims.len() as i64).filter(|d| *d != 1).collect();
+        grads[2] = Some(sum(cx, grad, &others)?);
+    }
+    Ok(masked(&mask, grads))
+}
+
+/// An output padding of a stride or more makes room for windows past the input: that part of the gradient reaches only the bias.
+fn transposed_grad_fits(
+    cx: &mut Cx<'_, '_>,
+    grad: Value,
+    g: &Geometry,
+    x_dims: &[i64],
+    w_dims: &[i64],
+) -> Result<Value> {
+    let mut grad = grad;
+    for d in 0..g.spatial() {
+        let size = cx.dims(grad)?[d + 2];
+        let most =
+            x_dims[d + 2] * g.stride[d] + g.dilation[d] * (w_dims[d + 2] - 1) - 2 * g.padding[d];
+        if size > most {
+            grad = super::util::slice_dim(cx, grad, d + 2, 0, most)?;
+        }
+    }
+    Ok(grad)
+}
+
+pub(crate) const OPS: &[OpDef] = &[
+    OpDef::new("convolution", convolution),
+    OpDef::new("_convolution", convolution),
+    OpDef::new("convolution_overrideable", convolution),
+    OpDef::new("convolution_backward", convolution_backward),
+    OpDef::new("convolution_backward_overrideable", convolution_backward),
+];
