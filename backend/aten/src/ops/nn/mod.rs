@@ -7,15 +7,19 @@ mod convolution;
 mod dot;
 mod dropout;
 mod embedding;
+mod embedding_bag;
 mod ex;
 mod layer_norm;
 mod loss;
 mod matmul;
 mod nll_loss;
+mod padding;
 mod pool_avg;
 mod pool_max;
 mod scatter;
 mod softmax;
+mod unfold;
+mod upsample;
 mod util;
 
 use crate::OpDef;
@@ -27,11 +31,15 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     convolution::OPS,
     dropout::OPS,
     embedding::OPS,
+    embedding_bag::OPS,
     layer_norm::OPS,
     loss::OPS,
     matmul::OPS,
     nll_loss::OPS,
+    padding::OPS,
     pool_avg::OPS,
     pool_max::OPS,
     softmax::OPS,
+    unfold::OPS,
+    upsample::OPS,
 ];
