@@ -5,7 +5,9 @@ use stablehlo::ops::Direction;
 
 use dtype::Class;
 
-use crate::{Arg, Cx, Dims, ElementType, Error, Lowered, Result, ScalarKind, TensorMeta, compute_type, promote};
+use crate::{
+    Arg, Cx, Dims, ElementType, Error, Lowered, Result, ScalarKind, TensorMeta, compute_type, promote,
+};
 
 /// A function of one value, in the type it is given.
 pub(crate) type Unary = fn(&mut Cx<'_, '_>, Value) -> Result<Value>;

@@ -4,9 +4,7 @@ use dtype::Class;
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::common::{
-    Binary, binary, common_type, compare, compare_to, is_nan, operands, result_type,
-};
+use super::common::{Binary, binary, common_type, compare, compare_to, is_nan, operands, result_type};
 use crate::{Cx, ElementType, Lowered, OpDef, Result};
 
 /// A comparison in the operands' common type.
@@ -183,7 +181,8 @@ fn isin(cx: &mut Cx<'_, '_>) -> Lowered {
     let among = cx.f.broadcast_in_dim(among, pairs.as_slice(), &[rank])?;
     let equal = compare(cx, x, among, Direction::Eq)?;
     let no = cx.full(&[], ElementType::Pred, false)?;
-    let found = cx.f.reduce(&[equal], &[no], &[rank], |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
+    let found =
+        cx.f.reduce(&[equal], &[no], &[rank], |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
     Ok(if cx.bool("invert")? {
         cx.f.not(found)?
     } else {
@@ -202,7 +201,10 @@ fn equal(cx: &mut Cx<'_, '_>) -> Lowered {
     let same = compare(cx, a, b, Direction::Eq)?;
     let yes = cx.full(&[], ElementType::Pred, true)?;
     let all: Vec<i64> = (0..dims.len() as i64).collect();
-    Ok(cx.f.reduce(&[same], &[yes], &all, |f, e| Ok(vec![f.and(e[0], e[1])?]))?[0].into())
+    Ok(cx
+        .f
+        .reduce(&[same], &[yes], &all, |f, e| Ok(vec![f.and(e[0], e[1])?]))?[0]
+        .into())
 }
 
 pub(crate) const OPS: &[OpDef] = &[

@@ -4,7 +4,9 @@ use dtype::Class;
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::common::{Binary, binary_float, common_type, compare, compare_to, float_type, operands, unary_float};
+use super::common::{
+    Binary, binary_float, common_type, compare, compare_to, float_type, operands, unary_float,
+};
 use super::rounding::{copy_sign, truncate};
 use crate::{Cx, ElementType, ErrorKind, Lowered, OpDef, Result};
 
@@ -14,7 +16,8 @@ fn check_divisor(cx: &mut Cx<'_, '_>, b: Value) -> Result<()> {
     let fine = cx.truth(b)?;
     let yes = cx.full(&[], ElementType::Pred, true)?;
     let dims: Vec<i64> = (0..rank).collect();
-    let ok = cx.f.reduce(&[fine], &[yes], &dims, |f, e| Ok(vec![f.and(e[0], e[1])?]))?[0];
+    let ok =
+        cx.f.reduce(&[fine], &[yes], &dims, |f, e| Ok(vec![f.and(e[0], e[1])?]))?[0];
     let shown = cx.full(&[], ElementType::S64, 0)?;
     cx.check(ok, shown, ErrorKind::Runtime, "ZeroDivisionError");
     Ok(())

@@ -5,8 +5,8 @@ use stablehlo::Value;
 use stablehlo::ops::Direction;
 
 use super::common::{
-    Unary, binary_float, common_type, compare, compare_to, float_type, is_nan, offset, operands, replace, scale,
-    unary, unary_float,
+    Unary, binary_float, common_type, compare, compare_to, float_type, is_nan, offset, operands, replace,
+    scale, unary, unary_float,
 };
 use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result};
 

@@ -118,7 +118,11 @@ fn frexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let x = cx.up(x)?;
     let element = cx.element(x)?;
     let bits = bits_type(element)?;
-    let (mantissa_bits, bias) = if element == ElementType::F64 { (52, 1022) } else { (23, 126) };
+    let (mantissa_bits, bias) = if element == ElementType::F64 {
+        (52, 1022)
+    } else {
+        (23, 126)
+    };
     let exponent_mask = if element == ElementType::F64 { 0x7FF } else { 0xFF };
     let raw = cx.f.bitcast_convert(x, bits)?;
     let sign_mask = cx.full_like(raw, 1u64 << (bits.bits() - 1))?;

@@ -121,7 +121,10 @@ fn better(cx: &mut Cx<'_, '_>, a: &[Value], b: &[Value], direction: Direction) -
     let number = cx.f.not(na)?;
     let wins = cx.f.and(wins, number)?;
     let wins = cx.f.or(nb, wins)?;
-    Ok(vec![cx.f.select(wins, b[0], a[0])?, cx.f.select(wins, b[1], a[1])?])
+    Ok(vec![
+        cx.f.select(wins, b[0], a[0])?,
+        cx.f.select(wins, b[1], a[1])?,
+    ])
 }
 
 fn with_places(cx: &mut Cx<'_, '_>, combine: Combine) -> Lowered {

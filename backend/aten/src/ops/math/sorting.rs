@@ -79,10 +79,7 @@ fn topk(cx: &mut Cx<'_, '_>) -> Lowered {
     let k = cx.int("k")?;
     let (values, places) = sorted(cx, x, dim, largest)?;
     let k = k.min(cx.dims(values)?[dim as usize]);
-    let (values, places) = (
-        section(cx, values, dim, 0, k)?,
-        section(cx, places, dim, 0, k)?,
-    );
+    let (values, places) = (section(cx, values, dim, 0, k)?, section(cx, places, dim, 0, k)?);
     shaped(cx, values, places)
 }
 

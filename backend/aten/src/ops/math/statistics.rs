@@ -88,7 +88,8 @@ pub(crate) fn vector_norm(cx: &mut Cx<'_, '_>, x: Value, p: f64, dims: &[i64]) -
         if dims.is_empty() {
             return Ok(sizes);
         }
-        let done = cx.f.reduce(&[sizes], &[zero], dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?;
+        let done =
+            cx.f.reduce(&[sizes], &[zero], dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?;
         return Ok(done[0]);
     }
     if p == f64::NEG_INFINITY {
@@ -212,7 +213,10 @@ fn histc(cx: &mut Cx<'_, '_>) -> Lowered {
     let x = cx.reshape(x, &[n])?;
     let (low, high) = (cx.scalar("min", element)?, cx.scalar("max", element)?);
     let unset = cx.f.compare(low, high, Direction::Eq)?;
-    let (least, most) = (reduce(cx, x, &[0], Reducer::Min)?, reduce(cx, x, &[0], Reducer::Max)?);
+    let (least, most) = (
+        reduce(cx, x, &[0], Reducer::Min)?,
+        reduce(cx, x, &[0], Reducer::Max)?,
+    );
     let (low, high) = if n == 0 {
         (low, high)
     } else {

@@ -4,9 +4,7 @@ use dtype::Class;
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::common::{
-    binary_float, compare, compare_to, is_nan, replace, scale, sign_bit, unary_float,
-};
+use super::common::{binary_float, compare, compare_to, is_nan, replace, scale, unary_float};
 use crate::{Cx, Lowered, OpDef, Result};
 
 macro_rules! kernels {
@@ -127,19 +125,6 @@ fn polar(cx: &mut Cx<'_, '_>) -> Lowered {
     let (cos, sin) = (cx.f.cosine(angle)?, cx.f.sine(angle)?);
     let (re, im) = (cx.f.multiply(size, cos)?, cx.f.multiply(size, sin)?);
     Ok(cx.f.complex(re, im)?.into())
-}
-
-/// The digamma function: infinite at zero, with the sign opposite to the zero's.
-pub(crate) fn digamma_kernel(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
-    let inner = cx.f.chlo_digamma(x)?;
-    let zero = compare_to(cx, x, Direction::Eq, 0)?;
-    let negative = sign_bit(cx, x)?;
-    let (plus, minus) = (
-        cx.full_like(x, f64::INFINITY)?,
-        cx.full_like(x, f64::NEG_INFINITY)?,
-    );
-    let pole = cx.f.select(negative, plus, minus)?;
-    Ok(cx.f.select(zero, pole, inner)?)
 }
 
 pub(crate) const OPS: &[OpDef] = &[
