@@ -67,6 +67,8 @@ pub struct FunctionBuilder<'a> {
     location: Option<&'a Location<'a>>,
     pending: Vec<(String, Attribute)>,
     pub(crate) result_attributes: Vec<(usize, (String, Attribute))>,
+    /// Futures that no `async_done` has waited for.
+    pub(crate) open_futures: Vec<u32>,
 }
 
 impl<'a> FunctionBuilder<'a> {
@@ -81,6 +83,7 @@ impl<'a> FunctionBuilder<'a> {
             location: None,
             pending: Vec::new(),
             result_attributes: Vec::new(),
+            open_futures: Vec::new(),
         }
     }
 
@@ -163,13 +166,29 @@ impl<'a> FunctionBuilder<'a> {
         name: &'static str,
         value: Value,
     ) -> Result<Type<'a>> {
-        self.lookup(op, value).map_err(|e| {
+        let ty = self.lookup(op, value).map_err(|e| {
             let ty = self
                 .values
                 .get(value.index as usize)
                 .map_or("unknown".to_owned(), |v| v.ty.to_string());
             Error::operand(op, index, name, ty, e.rule())
-        })
+        })?;
+        if matches!(ty, Type::Future(_)) && op != "stablehlo.async_done" {
+            return Err(Error::operand(
+                op,
+                index,
+                name,
+                ty,
+                "a future goes to async_done only",
+            ));
+        }
+        Ok(ty)
+    }
+
+    /// Whether a value is of the innermost block.
+    pub(crate) fn in_current_block(&self, value: Value) -> bool {
+        let block = self.values.get(value.index as usize).map(|v| v.block);
+        block == self.blocks.last().map(|b| b.id)
     }
 
     /// Adds a block argument or an op result.
@@ -284,8 +303,19 @@ impl<'a> FunctionBuilder<'a> {
                 .iter()
                 .map(|v| self.lookup(op, *v))
                 .collect::<Result<SmallVec<[Type<'a>; 4]>>>()?;
+            if let Some(future) = types.iter().find(|t| matches!(t, Type::Future(_))) {
+                let rule =
+                    format!("a future does not leave its block: return what async_done gives, not {future}");
+                return Err(Error::new(op, rule));
+            }
+            if let Some(&open) = self.open_futures.iter().find(|&&i| i >= first_argument) {
+                let ty = self.values[open as usize].ty;
+                return Err(Error::new(op, format!("no async_done waits for a future ({ty})")));
+            }
             Ok((results, types))
         });
+        // Those of a body that failed are gone with it.
+        self.open_futures.retain(|&i| i < first_argument);
         let block = self.blocks.pop();
         self.pending = pending;
         self.location = location;

@@ -20,6 +20,10 @@ impl Kinds {
     pub(crate) const COMPLEX: Self = Self(16);
     pub(crate) const INT: Self = Self(6);
     pub(crate) const ANY: Self = Self(31);
+    pub(crate) const FLOATING: Self = Self::FLOAT.or(Self::COMPLEX);
+    pub(crate) const NUMERIC: Self = Self::INT.or(Self::FLOATING);
+    pub(crate) const ORDERED: Self = Self::BOOL.or(Self::INT).or(Self::FLOAT);
+    pub(crate) const BITS: Self = Self::BOOL.or(Self::INT);
 
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -209,6 +213,52 @@ impl<'a> FunctionBuilder<'a> {
             .iter()
             .enumerate()
             .map(|(i, v)| self.operand(op, first + i, name, *v))
+            .collect()
+    }
+
+    /// Operands of one name and one shape, at least one.
+    pub(crate) fn alike(
+        &self,
+        op: &'static str,
+        name: &'static str,
+        values: &[Value],
+    ) -> Result<(Operand<'a>, Vec<Operand<'a>>)> {
+        let operands = self.operands(op, 0, name, values)?;
+        let first = *operands
+            .first()
+            .ok_or_else(|| Error::new(op, "needs at least one input"))?;
+        for o in &operands[1..] {
+            o.merge_shape(&first)?;
+        }
+        Ok((first, operands))
+    }
+
+    /// The scalars that a region combines elements of these operands in: their own types, or wider ones asked for.
+    pub(crate) fn accumulators(
+        &self,
+        op: &'static str,
+        operands: &[Operand<'a>],
+        wider: Option<&[ElementType]>,
+    ) -> Result<Vec<TensorType<'a>>> {
+        let Some(wider) = wider else {
+            return Ok(operands.iter().map(|o| self.result(&[], o.element)).collect());
+        };
+        ensure(op, wider.len() == operands.len(), || {
+            format!(
+                "needs {} accumulator types, one an operand, got {}",
+                operands.len(),
+                wider.len()
+            )
+        })?;
+        operands
+            .iter()
+            .zip(wider)
+            .map(|(o, &to)| {
+                o.require(promotable(o.element, to), || {
+                    format!("cannot be accumulated in {to}")
+                })?;
+                Ok(self.result(&[], to))
+            })
             .collect()
     }
 

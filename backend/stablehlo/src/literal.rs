@@ -188,6 +188,17 @@ pub(crate) fn dense(element: ElementType, sizes: &[i64], bytes: &[u8]) -> String
     out
 }
 
+/// One real number as an attribute: `1.5 : f32`, `true`.
+pub(crate) fn number(element: ElementType, bytes: &[u8]) -> String {
+    let mut out = String::new();
+    write_element(&mut out, element, bytes);
+    if element != ElementType::Pred {
+        // Writing to a String does not fail.
+        let _ = write!(out, " : {}", element.mlir());
+    }
+    out
+}
+
 fn write_list(out: &mut String, element: ElementType, sizes: &[i64], bytes: &[u8]) {
     let Some((&n, rest)) = sizes.split_first() else {
         write_element(out, element, bytes);

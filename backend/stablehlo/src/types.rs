@@ -1,4 +1,4 @@
-//! Types of values: tensors (static, bounded and unbounded dimensions), tokens, tuples.
+//! Types of values: tensors (static, bounded and unbounded dimensions), tokens, tuples, futures.
 
 use std::fmt;
 
@@ -214,6 +214,8 @@ pub enum Type<'a> {
     Token,
     /// Several values as one.
     Tuple(&'a [Type<'a>]),
+    /// What `async_start` gives and `async_done` waits for.
+    Future(TensorType<'a>),
 }
 
 impl<'a> Type<'a> {
@@ -230,6 +232,11 @@ impl<'a> Type<'a> {
             Self::Tensor(t) => t.check(op),
             Self::Token => Ok(()),
             Self::Tuple(parts) => parts.iter().try_for_each(|t| t.check(op)),
+            Self::Future(t) if op == "stablehlo.async_start" => t.check(op),
+            Self::Future(_) => Err(Error::new(
+                op,
+                format!("only async_start gives a future, got {self}"),
+            )),
         }
     }
 }
@@ -317,6 +324,7 @@ impl fmt::Display for Type<'_> {
         match self {
             Self::Tensor(t) => t.fmt(f),
             Self::Token => f.write_str("!stablehlo.token"),
+            Self::Future(t) => write!(f, "!stablehlo.future<{t}>"),
             Self::Tuple(parts) => {
                 f.write_str("tuple<")?;
                 for (i, t) in parts.iter().enumerate() {

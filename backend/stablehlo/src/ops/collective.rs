@@ -1,7 +1,7 @@
 //! Ops between devices, and the ids of this one.
 
 use crate::attribute::{Matrix, Props};
-use crate::check::{Operand, ensure};
+use crate::check::{Operand, ensure, merge_dims};
 use crate::{Dim, Dims, ElementType, Error, FunctionBuilder, Result, Type, Value};
 
 /// A channel: which ops of different programs or partitions belong together.
@@ -71,7 +71,7 @@ impl ReplicaGroups {
     }
 
     /// Checks the ids; the size of a group.
-    fn check(&self, op: &str, uniform: bool) -> Result<Option<i64>> {
+    pub(crate) fn check(&self, op: &str, uniform: bool) -> Result<Option<i64>> {
         let mut ids: Vec<i64> = self.groups.iter().flatten().copied().collect();
         ids.sort_unstable();
         ensure(op, ids.iter().copied().eq(0..ids.len() as i64), || {
@@ -109,7 +109,7 @@ impl ReplicaGroups {
             .and_then(|n| n.checked_mul(joined)))
     }
 
-    fn props(&self, props: Props, global: bool) -> Props {
+    pub(crate) fn props(&self, props: Props, global: bool) -> Props {
         let width = self.groups.iter().map(Vec::len).max().unwrap_or(0);
         let mut props = props.raw("replica_groups", Matrix(&self.groups, width));
         if let Some(channel) = self.channel {
@@ -177,25 +177,88 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        const OP: &str = "stablehlo.all_reduce";
-        groups.check(OP, false)?;
-        let ins = self.operands(OP, 0, "operands", operands)?;
+        self.all_reduced("stablehlo.all_reduce", operands, None, None, groups, computation)
+    }
+
+    /// `all_reduce` whose computation combines scalars of a wider type, that of the results.
+    pub fn all_reduce_as<F>(
+        &mut self,
+        operands: &[Value],
+        accumulator: ElementType,
+        groups: &ReplicaGroups,
+        computation: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        let wider = Some(accumulator);
+        self.all_reduced("stablehlo.all_reduce", operands, None, wider, groups, computation)
+    }
+
+    /// Combines as `all_reduce`, for one device of each group: the first, or the one that `root` names by its position
+    /// in the group, an `i32` vector with an entry for each operand. On the others results are undefined.
+    ///
+    /// No plugin up to API 0.117 compiles this op; those before 0.115 do not know it.
+    pub fn collective_reduce<F>(
+        &mut self,
+        operands: &[Value],
+        root: Option<Value>,
+        groups: &ReplicaGroups,
+        computation: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        const OP: &str = "stablehlo.collective_reduce";
+        ensure(OP, !groups.use_global_device_ids, || {
+            "has no use_global_device_ids".into()
+        })?;
+        if let Some(root) = root {
+            let r = self.operand(OP, operands.len(), "root", root)?;
+            let want = [Dim::Static(operands.len() as i64)];
+            let fits = r.element == ElementType::S32 && merge_dims(r.dims, &want).is_some();
+            r.require(fits, || {
+                format!(
+                    "must be tensor<{}xi32>, an entry for each operand",
+                    operands.len()
+                )
+            })?;
+        }
+        self.all_reduced(OP, operands, root, None, groups, computation)
+    }
+
+    fn all_reduced<F>(
+        &mut self,
+        op: &'static str,
+        operands: &[Value],
+        root: Option<Value>,
+        wider: Option<ElementType>,
+        groups: &ReplicaGroups,
+        computation: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        groups.check(op, false)?;
+        let ins = self.operands(op, 0, "operands", operands)?;
         let first = *ins
             .first()
-            .ok_or_else(|| Error::new(OP, "needs at least one operand"))?;
+            .ok_or_else(|| Error::new(op, "needs at least one operand"))?;
         for o in &ins[1..] {
             o.same_element(&first)?;
         }
-        let scalar: Type<'a> = self.result(&[], first.element).into();
-        let region = self.typed_region(OP, "computation", true, &[scalar; 2], &[scalar], computation)?;
-        let results: Vec<Type<'a>> = ins.iter().map(|o| o.ty.into()).collect();
-        self.emit_many(
-            OP,
-            operands,
-            &groups.props(Props::new(), true),
-            &[region],
-            &results,
-        )
+        let scalar = self.accumulators(op, &[first], wider.as_ref().map(std::slice::from_ref))?;
+        let region = self.combiner(op, "computation", &scalar, computation)?;
+        let results: Vec<Type<'a>> = ins
+            .iter()
+            .map(|o| self.result(o.dims, scalar[0].element).into())
+            .collect();
+        let props = groups
+            .props(Props::new(), true)
+            .unit("has_dynamic_root", root.is_some());
+        let mut all = operands.to_vec();
+        all.extend(root);
+        self.emit_many(op, &all, &props, &[region], &results)
     }
 
     /// Combines as `all_reduce`, then leaves each device its part along a dimension.
@@ -209,16 +272,45 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
+        self.reduced_and_scattered(operand, None, scatter_dimension, groups, computation)
+    }
+
+    /// `reduce_scatter` whose computation combines scalars of a wider type, that of the result.
+    pub fn reduce_scatter_as<F>(
+        &mut self,
+        operand: Value,
+        accumulator: ElementType,
+        scatter_dimension: i64,
+        groups: &ReplicaGroups,
+        computation: F,
+    ) -> Result<Value>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        self.reduced_and_scattered(operand, Some(accumulator), scatter_dimension, groups, computation)
+    }
+
+    fn reduced_and_scattered<F>(
+        &mut self,
+        operand: Value,
+        wider: Option<ElementType>,
+        scatter_dimension: i64,
+        groups: &ReplicaGroups,
+        computation: F,
+    ) -> Result<Value>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
         const OP: &str = "stablehlo.reduce_scatter";
         let size = known(OP, groups.check(OP, true)?)?;
         let o = self.operand(OP, 0, "operand", operand)?;
         let axis = o.axis("scatter_dimension", scatter_dimension)?;
         let mut dims = Dims::from_slice(o.dims);
         dims[axis] = split(&o, axis, size)?;
-        let scalar: Type<'a> = self.result(&[], o.element).into();
-        let region = self.typed_region(OP, "computation", true, &[scalar; 2], &[scalar], computation)?;
+        let scalar = self.accumulators(OP, &[o], wider.as_ref().map(std::slice::from_ref))?;
+        let region = self.combiner(OP, "computation", &scalar, computation)?;
         let props = groups.props(Props::new().i64("scatter_dimension", scatter_dimension), true);
-        let ty = self.result(&dims, o.element);
+        let ty = self.result(&dims, scalar[0].element);
         Ok(self.emit_many(OP, &[operand], &props, &[region], &[ty.into()])?[0])
     }
 

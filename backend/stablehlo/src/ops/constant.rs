@@ -32,24 +32,29 @@ impl<'a> FunctionBuilder<'a> {
 
     /// A constant from host memory: little-endian, row-major, a byte for each sub-byte element.
     pub fn constant_bytes(&mut self, ty: TensorType<'a>, bytes: &[u8]) -> Result<Value> {
-        ensure(OP, ty.quant.is_none(), || {
+        self.dense(OP, ty, bytes)
+    }
+
+    /// A constant by either of the ops that make one.
+    pub(crate) fn dense(&mut self, op: &'static str, ty: TensorType<'a>, bytes: &[u8]) -> Result<Value> {
+        ensure(op, ty.quant.is_none(), || {
             format!("{ty}: quantize a constant with uniform_quantize")
         })?;
-        let sizes = static_sizes(OP, &ty)?;
+        let sizes = static_sizes(op, &ty)?;
         let expected = ty
             .limit_count()
             .and_then(|n| n.checked_mul(ty.element.host_bytes() as i64));
-        ensure(OP, expected == i64::try_from(bytes.len()).ok(), || {
+        ensure(op, expected == i64::try_from(bytes.len()).ok(), || {
             format!(
                 "{ty} takes {} bytes, got {}",
                 expected.unwrap_or_default(),
                 bytes.len()
             )
         })?;
-        literal::check_bytes(ty.element, bytes).map_err(|e| Error::new(OP, e))?;
+        literal::check_bytes(ty.element, bytes).map_err(|e| Error::new(op, e))?;
         let text = literal::dense(ty.element, &sizes, bytes);
         self.emit(
-            OP,
+            op,
             &[],
             &Props::new().raw("value", format_args!("{text} : {ty}")),
             ty,

@@ -133,7 +133,7 @@ impl ConvolutionOptions {
             .raw("dimension_numbers", dimensions.text())
             .i64("feature_group_count", self.feature_group_count)
             .i64("batch_group_count", self.batch_group_count)
-            .raw("precision_config", precision_config(self.precision))
+            .raw("precision_config", precision_config("stablehlo", self.precision))
     }
 }
 

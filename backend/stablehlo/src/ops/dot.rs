@@ -1,8 +1,9 @@
 //! dot_general.
 
 use super::enumeration;
+use super::gather::without;
 use crate::attribute::{List, Props};
-use crate::check::{Kinds, ensure, promotable};
+use crate::check::{Kinds, Operand, ensure, promotable};
 use crate::{Dims, ElementType, FunctionBuilder, Result, Value};
 
 enumeration! {
@@ -17,10 +18,10 @@ enumeration! {
     }
 }
 
-/// `precision_config` for two operands; `None` when both are the default.
-pub(crate) fn precision_config(precision: [Precision; 2]) -> String {
+/// `precision_config` for two operands, in the words of a dialect.
+pub(crate) fn precision_config(dialect: &str, precision: [Precision; 2]) -> String {
     format!(
-        "[#stablehlo<precision {}>, #stablehlo<precision {}>]",
+        "[#{dialect}<precision {}>, #{dialect}<precision {}>]",
         precision[0].mlir(),
         precision[1].mlir()
     )
@@ -140,6 +141,66 @@ impl Default for DotOptions {
     }
 }
 
+/// The result's dimensions: batching ones, what is left of lhs, what is left of rhs without `rhs_group`.
+pub(crate) fn dot_dims(
+    l: &Operand<'_>,
+    r: &Operand<'_>,
+    d: &DotDimensions,
+    rhs_group: Option<i64>,
+) -> Result<Dims> {
+    ensure(l.op, d.lhs_batching.len() == d.rhs_batching.len(), || {
+        format!(
+            "lhs_batching_dimensions {:?} and rhs_batching_dimensions {:?} must have the same length",
+            d.lhs_batching, d.rhs_batching
+        )
+    })?;
+    ensure(l.op, d.lhs_contracting.len() == d.rhs_contracting.len(), || {
+        format!(
+            "lhs_contracting_dimensions {:?} and rhs_contracting_dimensions {:?} must have the same length",
+            d.lhs_contracting, d.rhs_contracting
+        )
+    })?;
+    let what = "batching and contracting dimensions";
+    let left = l.axes(what, &[&*d.lhs_batching, &d.lhs_contracting].concat())?;
+    let right = r.axes(what, &[&*d.rhs_batching, &d.rhs_contracting].concat())?;
+    let mut dims = Dims::new();
+    for (n, (&i, &j)) in left.iter().zip(&right).enumerate() {
+        let merged = l.dims[i].merge(r.dims[j]).ok_or_else(|| {
+            r.fault(format!(
+                "dimension {j} must equal dimension {i} of operand 0 `lhs` ({})",
+                l.ty
+            ))
+        })?;
+        if n < d.lhs_batching.len() {
+            dims.push(merged);
+        }
+    }
+    dims.extend(without(l.dims, &d.lhs_batching, &d.lhs_contracting));
+    let mut dropped = d.rhs_contracting.clone();
+    dropped.extend(rhs_group);
+    dims.extend(without(r.dims, &d.rhs_batching, &dropped));
+    Ok(dims)
+}
+
+/// The result's element type: that of lhs, or the one asked for, in which both must accumulate.
+pub(crate) fn dot_element(
+    l: &Operand<'_>,
+    r: &Operand<'_>,
+    wanted: Option<ElementType>,
+) -> Result<ElementType> {
+    // Float types may mix (f8 with f8 of another kind, bf16 with f32), as XLA allows.
+    if !(l.element.is_float() && r.element.is_float()) {
+        r.same_element(l)?;
+    }
+    let element = wanted.unwrap_or(l.element);
+    for o in [l, r] {
+        o.require(promotable(o.element, element), || {
+            format!("cannot be accumulated in {element}")
+        })?;
+    }
+    Ok(element)
+}
+
 impl FunctionBuilder<'_> {
     /// Products of lhs and rhs summed over the contracted dimensions. The result has the batching dimensions, what is
     /// left of lhs, what is left of rhs.
@@ -154,58 +215,8 @@ impl FunctionBuilder<'_> {
         let l = self.operand(OP, 0, "lhs", lhs)?;
         let r = self.operand(OP, 1, "rhs", rhs)?;
         let d = dimensions;
-        // Float types may mix (f8 with f8 of another kind, bf16 with f32), as XLA allows.
-        if !(l.element.is_float() && r.element.is_float()) {
-            r.same_element(&l)?;
-        }
-        ensure(OP, d.lhs_batching.len() == d.rhs_batching.len(), || {
-            format!(
-                "lhs_batching_dimensions {:?} and rhs_batching_dimensions {:?} must have the same length",
-                d.lhs_batching, d.rhs_batching
-            )
-        })?;
-        ensure(OP, d.lhs_contracting.len() == d.rhs_contracting.len(), || {
-            format!(
-                "lhs_contracting_dimensions {:?} and rhs_contracting_dimensions {:?} must have the same length",
-                d.lhs_contracting, d.rhs_contracting
-            )
-        })?;
-        let left = l.axes(
-            "batching and contracting dimensions",
-            &[&*d.lhs_batching, &d.lhs_contracting].concat(),
-        )?;
-        let right = r.axes(
-            "batching and contracting dimensions",
-            &[&*d.rhs_batching, &d.rhs_contracting].concat(),
-        )?;
-        let mut dims = Dims::new();
-        for (n, (&i, &j)) in left.iter().zip(&right).enumerate() {
-            let merged = l.dims[i].merge(r.dims[j]).ok_or_else(|| {
-                r.fault(format!(
-                    "dimension {j} must equal dimension {i} of operand 0 `lhs` ({})",
-                    l.ty
-                ))
-            })?;
-            if n < d.lhs_batching.len() {
-                dims.push(merged);
-            }
-        }
-        dims.extend(super::gather::without(
-            l.dims,
-            &d.lhs_batching,
-            &d.lhs_contracting,
-        ));
-        dims.extend(super::gather::without(
-            r.dims,
-            &d.rhs_batching,
-            &d.rhs_contracting,
-        ));
-        let element = options.element.unwrap_or(l.element);
-        for o in [&l, &r] {
-            o.require(promotable(o.element, element), || {
-                format!("cannot be accumulated in {element}")
-            })?;
-        }
+        let dims = dot_dims(&l, &r, d, None)?;
+        let element = dot_element(&l, &r, options.element)?;
         let mut props = Props::new()
             .raw(
                 "dot_dimension_numbers",
@@ -218,7 +229,10 @@ impl FunctionBuilder<'_> {
                     List(&d.rhs_contracting)
                 ),
             )
-            .raw("precision_config", precision_config(options.precision));
+            .raw(
+                "precision_config",
+                precision_config("stablehlo", options.precision),
+            );
         if let Some(a) = options.algorithm {
             l.kinds(Kinds::FLOAT)?;
             ensure(OP, options.precision == [Precision::Default; 2], || {

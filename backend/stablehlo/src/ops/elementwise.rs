@@ -1,14 +1,62 @@
 //! Elementwise ops of one and two operands.
 
+use super::methods;
 use crate::attribute::Props;
-use crate::check::Kinds;
-use crate::{ElementType, FunctionBuilder, Result, TensorType, Value};
+use crate::check::{Kinds, ensure, merge_dims};
+use crate::literal::decimal;
+use crate::{Dims, ElementType, FunctionBuilder, Result, TensorType, Value};
 
-const NUMERIC: Kinds = Kinds::INT.or(Kinds::FLOAT).or(Kinds::COMPLEX);
-const FLOATING: Kinds = Kinds::FLOAT.or(Kinds::COMPLEX);
-const BITS: Kinds = Kinds::BOOL.or(Kinds::INT);
-const SIGNED: Kinds = Kinds::SIGNED.or(Kinds::FLOAT).or(Kinds::COMPLEX);
-const ORDERED: Kinds = Kinds::BOOL.or(Kinds::INT).or(Kinds::FLOAT);
+const SIGNED: Kinds = Kinds::SIGNED.or(Kinds::FLOATING);
+
+/// How accurate a result must be, for the ops that targets compute in more than one way.
+#[derive(Copy, Clone, PartialEq, Debug, Default)]
+pub enum ResultAccuracy {
+    /// As the target finds fit.
+    #[default]
+    Default,
+    /// As accurate as the target can.
+    Highest,
+    /// Off by no more than `atol + rtol * |result|`, or this many units in the last place. A target without such an
+    /// implementation refuses the program.
+    Tolerance {
+        /// Absolute.
+        atol: f64,
+        /// Relative.
+        rtol: f64,
+        /// Units in the last place.
+        ulps: i64,
+    },
+}
+
+impl ResultAccuracy {
+    /// The property; none for the default, which plugins older than it also read.
+    fn props(self, op: &str) -> Result<Props> {
+        let props = Props::new();
+        let mode = |mode: &str| format!("mode = #stablehlo.result_accuracy_mode<{mode}>");
+        let text = match self {
+            Self::Default => return Ok(props),
+            Self::Highest => mode("HIGHEST"),
+            Self::Tolerance { atol, rtol, ulps } => {
+                let valid = |x: f64| x.is_finite() && x >= 0.0;
+                ensure(op, valid(atol) && valid(rtol) && ulps >= 0, || {
+                    format!(
+                        "tolerances must be finite and not negative, got atol = {atol}, rtol = {rtol}, ulps = {ulps}"
+                    )
+                })?;
+                format!(
+                    "atol = {}, rtol = {}, ulps = {ulps}, {}",
+                    decimal(atol),
+                    decimal(rtol),
+                    mode("TOLERANCE")
+                )
+            }
+        };
+        Ok(props.raw(
+            "result_accuracy",
+            format_args!("#stablehlo.result_accuracy<{text}>"),
+        ))
+    }
+}
 
 impl<'a> FunctionBuilder<'a> {
     /// One operand, the same type out.
@@ -16,6 +64,19 @@ impl<'a> FunctionBuilder<'a> {
         let o = self.operand(op, 0, "operand", operand)?;
         o.kinds(kinds)?;
         self.emit(op, &[operand], &Props::new(), o.ty)
+    }
+
+    /// One operand, the same type out, as accurate as asked for.
+    fn accurate(
+        &mut self,
+        op: &'static str,
+        kinds: Kinds,
+        operand: Value,
+        accuracy: ResultAccuracy,
+    ) -> Result<Value> {
+        let o = self.operand(op, 0, "operand", operand)?;
+        o.kinds(kinds)?;
+        self.emit(op, &[operand], &accuracy.props(op)?, o.ty)
     }
 
     /// One operand, the same shape out.
@@ -56,74 +117,59 @@ impl<'a> FunctionBuilder<'a> {
     }
 }
 
-macro_rules! unary {
-    ($($(#[$doc:meta])* $method:ident $op:literal $kinds:expr;)*) => {
-        impl FunctionBuilder<'_> {$(
-            $(#[$doc])*
-            pub fn $method(&mut self, operand: Value) -> Result<Value> {
-                self.unary($op, $kinds, operand)
-            }
-        )*}
-    };
-}
-
-macro_rules! binary {
-    ($($(#[$doc:meta])* $method:ident $op:literal $kinds:expr;)*) => {
-        impl FunctionBuilder<'_> {$(
-            $(#[$doc])*
-            pub fn $method(&mut self, lhs: Value, rhs: Value) -> Result<Value> {
-                self.binary($op, $kinds, lhs, rhs)
-            }
-        )*}
-    };
-}
-
-unary! {
-    /// Cube root.
-    cbrt "stablehlo.cbrt" FLOATING;
+methods! { unary unary:
     /// Rounds up.
     ceil "stablehlo.ceil" Kinds::FLOAT;
     /// Number of leading zero bits.
     count_leading_zeros "stablehlo.count_leading_zeros" Kinds::INT;
-    /// Cosine.
-    cosine "stablehlo.cosine" FLOATING;
-    /// e to the power of the operand.
-    exponential "stablehlo.exponential" FLOATING;
-    /// e to the power of the operand, minus one.
-    exponential_minus_one "stablehlo.exponential_minus_one" FLOATING;
     /// Rounds down.
     floor "stablehlo.floor" Kinds::FLOAT;
-    /// Natural logarithm.
-    log "stablehlo.log" FLOATING;
-    /// Natural logarithm of one plus the operand.
-    log_plus_one "stablehlo.log_plus_one" FLOATING;
-    /// Sigmoid.
-    logistic "stablehlo.logistic" FLOATING;
     /// Negation; wraps for unsigned integers.
-    negate "stablehlo.negate" NUMERIC;
+    negate "stablehlo.negate" Kinds::NUMERIC;
     /// Logical or bitwise not.
-    not "stablehlo.not" BITS;
+    not "stablehlo.not" Kinds::BITS;
     /// Number of bits set.
     popcnt "stablehlo.popcnt" Kinds::INT;
     /// Rounds to the nearest integer, ties away from zero.
     round_nearest_afz "stablehlo.round_nearest_afz" Kinds::FLOAT;
     /// Rounds to the nearest integer, ties to even.
     round_nearest_even "stablehlo.round_nearest_even" Kinds::FLOAT;
-    /// Reciprocal of the square root.
-    rsqrt "stablehlo.rsqrt" FLOATING;
     /// Sign.
     sign "stablehlo.sign" SIGNED;
-    /// Sine.
-    sine "stablehlo.sine" FLOATING;
-    /// Square root.
-    sqrt "stablehlo.sqrt" FLOATING;
-    /// Tangent.
-    tan "stablehlo.tan" FLOATING;
-    /// Hyperbolic tangent.
-    tanh "stablehlo.tanh" FLOATING;
 }
 
-binary! {
+methods! { accurate accurate:
+    /// Cube root.
+    cbrt cbrt_with "stablehlo.cbrt" Kinds::FLOATING;
+    /// Cosine.
+    cosine cosine_with "stablehlo.cosine" Kinds::FLOATING;
+    /// 2 to the power of the operand. CPU plugins up to API 0.115 do not know this op.
+    exp2 exp2_with "stablehlo.exp2" Kinds::FLOATING;
+    /// e to the power of the operand.
+    exponential exponential_with "stablehlo.exponential" Kinds::FLOATING;
+    /// e to the power of the operand, minus one.
+    exponential_minus_one exponential_minus_one_with "stablehlo.exponential_minus_one" Kinds::FLOATING;
+    /// Natural logarithm.
+    log log_with "stablehlo.log" Kinds::FLOATING;
+    /// Logarithm to base 2. CPU plugins up to API 0.115 do not know this op.
+    log2 log2_with "stablehlo.log2" Kinds::FLOATING;
+    /// Natural logarithm of one plus the operand.
+    log_plus_one log_plus_one_with "stablehlo.log_plus_one" Kinds::FLOATING;
+    /// Sigmoid.
+    logistic logistic_with "stablehlo.logistic" Kinds::FLOATING;
+    /// Reciprocal of the square root.
+    rsqrt rsqrt_with "stablehlo.rsqrt" Kinds::FLOATING;
+    /// Sine.
+    sine sine_with "stablehlo.sine" Kinds::FLOATING;
+    /// Square root.
+    sqrt sqrt_with "stablehlo.sqrt" Kinds::FLOATING;
+    /// Tangent.
+    tan tan_with "stablehlo.tan" Kinds::FLOATING;
+    /// Hyperbolic tangent.
+    tanh tanh_with "stablehlo.tanh" Kinds::FLOATING;
+}
+
+methods! { binary binary:
     /// Sum; logical or for booleans.
     ///
     /// ```
@@ -141,23 +187,23 @@ binary! {
     /// ```
     add "stablehlo.add" Kinds::ANY;
     /// Logical or bitwise and.
-    and "stablehlo.and" BITS;
+    and "stablehlo.and" Kinds::BITS;
     /// Angle of the point (rhs, lhs).
-    atan2 "stablehlo.atan2" FLOATING;
+    atan2 "stablehlo.atan2" Kinds::FLOATING;
     /// Quotient; truncates for integers.
-    divide "stablehlo.divide" NUMERIC;
+    divide "stablehlo.divide" Kinds::NUMERIC;
     /// The greater.
-    maximum "stablehlo.maximum" ORDERED;
+    maximum "stablehlo.maximum" Kinds::ORDERED;
     /// The lesser.
-    minimum "stablehlo.minimum" ORDERED;
+    minimum "stablehlo.minimum" Kinds::ORDERED;
     /// Product; logical and for booleans.
     multiply "stablehlo.multiply" Kinds::ANY;
     /// Logical or bitwise or.
-    or "stablehlo.or" BITS;
+    or "stablehlo.or" Kinds::BITS;
     /// lhs to the power of rhs.
-    power "stablehlo.power" NUMERIC;
+    power "stablehlo.power" Kinds::NUMERIC;
     /// Remainder with the sign of lhs.
-    remainder "stablehlo.remainder" NUMERIC;
+    remainder "stablehlo.remainder" Kinds::NUMERIC;
     /// Shift to the left.
     shift_left "stablehlo.shift_left" Kinds::INT;
     /// Shift to the right, keeping the sign.
@@ -165,12 +211,31 @@ binary! {
     /// Shift to the right, filling with zeros.
     shift_right_logical "stablehlo.shift_right_logical" Kinds::INT;
     /// Difference.
-    subtract "stablehlo.subtract" NUMERIC;
+    subtract "stablehlo.subtract" Kinds::NUMERIC;
     /// Logical or bitwise exclusive or.
-    xor "stablehlo.xor" BITS;
+    xor "stablehlo.xor" Kinds::BITS;
 }
 
 impl FunctionBuilder<'_> {
+    /// `a * b + c`, rounded once. CPU plugins up to API 0.115 do not know this op.
+    pub fn fma(&mut self, a: Value, b: Value, c: Value) -> Result<Value> {
+        const OP: &str = "stablehlo.fma";
+        let operands = [
+            self.operand(OP, 0, "a", a)?,
+            self.operand(OP, 1, "b", b)?,
+            self.operand(OP, 2, "c", c)?,
+        ];
+        operands[0].kinds(Kinds::FLOAT)?;
+        let mut dims = Dims::from_slice(operands[0].dims);
+        for o in &operands[1..] {
+            o.same_element(&operands[0])?;
+            dims = merge_dims(o.dims, &dims)
+                .ok_or_else(|| o.fault("the shape must equal that of the other operands"))?;
+        }
+        let ty = self.result(&dims, operands[0].element);
+        self.emit(OP, &[a, b, c], &Props::new(), ty)
+    }
+
     /// Absolute value; the magnitude, a real, for complex numbers.
     pub fn abs(&mut self, operand: Value) -> Result<Value> {
         self.unary_to("stablehlo.abs", SIGNED, operand, ElementType::real)
@@ -185,12 +250,12 @@ impl FunctionBuilder<'_> {
 
     /// The real part.
     pub fn real(&mut self, operand: Value) -> Result<Value> {
-        self.unary_to("stablehlo.real", FLOATING, operand, ElementType::real)
+        self.unary_to("stablehlo.real", Kinds::FLOATING, operand, ElementType::real)
     }
 
     /// The imaginary part.
     pub fn imag(&mut self, operand: Value) -> Result<Value> {
-        self.unary_to("stablehlo.imag", FLOATING, operand, ElementType::real)
+        self.unary_to("stablehlo.imag", Kinds::FLOATING, operand, ElementType::real)
     }
 
     /// A complex number from its parts.

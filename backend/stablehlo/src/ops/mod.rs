@@ -1,6 +1,9 @@
 //! The ops, one family a file, and the types of their attributes.
 
+mod asynchronous;
 mod chlo;
+mod chlo_broadcast;
+mod chlo_structured;
 mod collective;
 mod compare;
 mod constant;
@@ -8,8 +11,10 @@ mod control;
 mod convert;
 mod convolution;
 mod custom_call;
+mod deprecated;
 mod dot;
 mod dynamic;
+mod einsum;
 mod elementwise;
 mod gather;
 mod io;
@@ -25,12 +30,14 @@ mod sort;
 mod tuple;
 mod window;
 
+pub use chlo_structured::RaggedDotDimensions;
 pub use collective::{Channel, ReplicaGroups};
 pub use compare::{CompareType, Direction};
 pub use control::Branch;
 pub use convolution::{ConvolutionDimensions, ConvolutionOptions};
 pub use custom_call::{BackendConfig, CustomCall, OutputOperandAlias};
 pub use dot::{DotAlgorithm, DotDimensions, DotOptions, Precision};
+pub use elementwise::ResultAccuracy;
 pub use gather::GatherDimensions;
 pub use linalg::{FftType, TransposeKind};
 pub use normalization::BatchNormTraining;
@@ -57,3 +64,38 @@ macro_rules! enumeration {
     };
 }
 pub(crate) use enumeration;
+
+/// Declares elementwise methods, each with its op and the element types it takes. The helper named first checks and emits.
+macro_rules! methods {
+    (unary $helper:ident: $($(#[$doc:meta])* $method:ident $op:literal $kinds:expr;)*) => {
+        impl FunctionBuilder<'_> {$(
+            $(#[$doc])*
+            pub fn $method(&mut self, operand: Value) -> Result<Value> {
+                self.$helper($op, $kinds, operand)
+            }
+        )*}
+    };
+    (accurate $helper:ident: $($(#[$doc:meta])* $method:ident $with:ident $op:literal $kinds:expr;)*) => {
+        impl FunctionBuilder<'_> {$(
+            $(#[$doc])*
+            pub fn $method(&mut self, operand: Value) -> Result<Value> {
+                self.$helper($op, $kinds, operand, ResultAccuracy::Default)
+            }
+
+            $(#[$doc])*
+            /// The result is as accurate as asked for.
+            pub fn $with(&mut self, operand: Value, accuracy: ResultAccuracy) -> Result<Value> {
+                self.$helper($op, $kinds, operand, accuracy)
+            }
+        )*}
+    };
+    (binary $helper:ident: $($(#[$doc:meta])* $method:ident $op:literal $kinds:expr;)*) => {
+        impl FunctionBuilder<'_> {$(
+            $(#[$doc])*
+            pub fn $method(&mut self, lhs: Value, rhs: Value) -> Result<Value> {
+                self.$helper($op, $kinds, lhs, rhs)
+            }
+        )*}
+    };
+}
+pub(crate) use methods;

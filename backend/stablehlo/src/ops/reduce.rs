@@ -1,8 +1,9 @@
 //! reduce and map.
 
 use crate::attribute::Props;
+use crate::builder::Region;
 use crate::check::{Operand, ensure};
-use crate::{Error, FunctionBuilder, Result, Type, Value};
+use crate::{ElementType, Error, FunctionBuilder, Result, TensorType, Type, Value};
 
 impl<'a> FunctionBuilder<'a> {
     /// Checks inputs of one shape with a scalar initial value each.
@@ -11,10 +12,10 @@ impl<'a> FunctionBuilder<'a> {
         op: &'static str,
         inputs: &[Value],
         init_values: &[Value],
-    ) -> Result<(Vec<Operand<'a>>, Vec<Type<'a>>)> {
-        let ins = self.operands(op, 0, "inputs", inputs)?;
+        wider: Option<&[ElementType]>,
+    ) -> Result<(Operand<'a>, Vec<TensorType<'a>>)> {
+        let (first, ins) = self.alike(op, "inputs", inputs)?;
         let inits = self.operands(op, inputs.len(), "init_values", init_values)?;
-        ensure(op, !ins.is_empty(), || "needs at least one input".into())?;
         ensure(op, ins.len() == inits.len(), || {
             format!(
                 "{} inputs need as many initial values, got {}",
@@ -23,14 +24,26 @@ impl<'a> FunctionBuilder<'a> {
             )
         })?;
         for (x, init) in ins.iter().zip(&inits) {
-            if x.index > 0 {
-                x.merge_shape(&ins[0])?;
-            }
             init.ranked(0)?;
             init.same_element(x)?;
         }
-        let scalars = inits.iter().map(|i| i.ty.into()).collect();
-        Ok((ins, scalars))
+        Ok((first, self.accumulators(op, &ins, wider)?))
+    }
+
+    /// A region that combines scalars of these types: it takes them, then as many again, and returns them.
+    pub(crate) fn combiner<F>(
+        &mut self,
+        op: &'static str,
+        region_name: &str,
+        scalars: &[TensorType<'a>],
+        body: F,
+    ) -> Result<Region<'a>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        let results: Vec<Type<'a>> = scalars.iter().map(|s| (*s).into()).collect();
+        let arguments = [&*results, &results].concat();
+        self.typed_region(op, region_name, true, &arguments, &results, body)
     }
 
     /// Combines elements along `dimensions` by `body`, which takes the accumulators, then the elements, as scalars.
@@ -58,13 +71,45 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
+        self.reduced(inputs, init_values, None, dimensions, body)
+    }
+
+    /// `reduce` whose body combines scalars of wider types, one an input; the results have these types. StableHLO allows
+    /// it, but XLA (to API 0.117) refuses such programs: convert the inputs first.
+    pub fn reduce_as<F>(
+        &mut self,
+        inputs: &[Value],
+        init_values: &[Value],
+        accumulators: &[ElementType],
+        dimensions: &[i64],
+        body: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        self.reduced(inputs, init_values, Some(accumulators), dimensions, body)
+    }
+
+    fn reduced<F>(
+        &mut self,
+        inputs: &[Value],
+        init_values: &[Value],
+        wider: Option<&[ElementType]>,
+        dimensions: &[i64],
+        body: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
         const OP: &str = "stablehlo.reduce";
-        let (ins, scalars) = self.reduction(OP, inputs, init_values)?;
-        ins[0].axes("dimensions", dimensions)?;
-        let arguments: Vec<Type<'a>> = scalars.iter().chain(&scalars).copied().collect();
-        let region = self.typed_region(OP, "body", true, &arguments, &scalars, body)?;
-        let dims = super::gather::without(ins[0].dims, dimensions, &[]);
-        let results: Vec<Type<'a>> = ins.iter().map(|x| self.result(&dims, x.element).into()).collect();
+        let (first, scalars) = self.reduction(OP, inputs, init_values, wider)?;
+        first.axes("dimensions", dimensions)?;
+        let region = self.combiner(OP, "body", &scalars, body)?;
+        let dims = super::gather::without(first.dims, dimensions, &[]);
+        let results: Vec<Type<'a>> = scalars
+            .iter()
+            .map(|s| self.result(&dims, s.element).into())
+            .collect();
         let all = [inputs, init_values].concat();
         self.emit_many(
             OP,
@@ -81,13 +126,7 @@ impl<'a> FunctionBuilder<'a> {
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
         const OP: &str = "stablehlo.map";
-        let ins = self.operands(OP, 0, "inputs", inputs)?;
-        let first = *ins
-            .first()
-            .ok_or_else(|| Error::new(OP, "needs at least one input"))?;
-        for x in &ins[1..] {
-            x.merge_shape(&first)?;
-        }
+        let (first, ins) = self.alike(OP, "inputs", inputs)?;
         let scalars: Vec<Type<'a>> = ins.iter().map(|x| self.result(&[], x.element).into()).collect();
         let (region, types) = self.region(OP, true, &scalars, computation)?;
         let element = match types.as_slice() {

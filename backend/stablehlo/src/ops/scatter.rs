@@ -3,7 +3,7 @@
 use super::gather::{ascending, check_indices, interleave, without};
 use crate::attribute::{List, Props};
 use crate::check::ensure;
-use crate::{Error, FunctionBuilder, Result, Type, Value};
+use crate::{ElementType, FunctionBuilder, Result, Type, Value};
 
 /// The dimension numbers of `scatter`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -54,13 +54,50 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
+        let flags = [indices_are_sorted, unique_indices];
+        self.scattered(inputs, scatter_indices, updates, None, dimensions, flags, update)
+    }
+
+    /// `scatter` whose `update` combines scalars of wider types, one an input; the results have these types. The v6e
+    /// compiler (libtpu 0.0.52) crashes on it: convert the inputs first.
+    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
+    pub fn scatter_as<F>(
+        &mut self,
+        inputs: &[Value],
+        scatter_indices: Value,
+        updates: &[Value],
+        accumulators: &[ElementType],
+        dimensions: &ScatterDimensions,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        update: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        let flags = [indices_are_sorted, unique_indices];
+        let wider = Some(accumulators);
+        self.scattered(inputs, scatter_indices, updates, wider, dimensions, flags, update)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
+    fn scattered<F>(
+        &mut self,
+        inputs: &[Value],
+        scatter_indices: Value,
+        updates: &[Value],
+        wider: Option<&[ElementType]>,
+        dimensions: &ScatterDimensions,
+        [indices_are_sorted, unique_indices]: [bool; 2],
+        update: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
         const OP: &str = "stablehlo.scatter";
-        let ins = self.operands(OP, 0, "inputs", inputs)?;
+        let (first, ins) = self.alike(OP, "inputs", inputs)?;
         let indices = self.operand(OP, inputs.len(), "scatter_indices", scatter_indices)?;
         let ups = self.operands(OP, inputs.len() + 1, "updates", updates)?;
-        let first = *ins
-            .first()
-            .ok_or_else(|| Error::new(OP, "needs at least one input"))?;
         ensure(OP, ins.len() == ups.len(), || {
             format!("{} inputs need as many updates, got {}", ins.len(), ups.len())
         })?;
@@ -82,9 +119,6 @@ impl<'a> FunctionBuilder<'a> {
         let window = without(first.dims, &dropped, &[]);
         let largest = interleave(OP, "update_window_dims", &d.update_window_dims, &window, &batch)?;
         for (x, u) in ins.iter().zip(&ups) {
-            if x.index > 0 {
-                x.merge_shape(&first)?;
-            }
             u.same_element(x)?;
             u.ranked(largest.len())?;
             if u.index > ups[0].index {
@@ -104,14 +138,17 @@ impl<'a> FunctionBuilder<'a> {
                 })?;
             }
         }
-        let scalars: Vec<Type<'a>> = ins.iter().map(|x| self.result(&[], x.element).into()).collect();
-        let arguments: Vec<Type<'a>> = scalars.iter().chain(&scalars).copied().collect();
-        let region = self.typed_region(OP, "update_computation", true, &arguments, &scalars, update)?;
+        let scalars = self.accumulators(OP, &ins, wider)?;
+        let region = self.combiner(OP, "update_computation", &scalars, update)?;
         let props = Props::new()
             .raw("scatter_dimension_numbers", d.text())
             .raw("indices_are_sorted", indices_are_sorted)
             .raw("unique_indices", unique_indices);
-        let results: Vec<Type<'a>> = ins.iter().map(|x| x.ty.into()).collect();
+        let results: Vec<Type<'a>> = ins
+            .iter()
+            .zip(&scalars)
+            .map(|(x, s)| self.result(x.dims, s.element).into())
+            .collect();
         let mut all = inputs.to_vec();
         all.push(scatter_indices);
         all.extend_from_slice(updates);

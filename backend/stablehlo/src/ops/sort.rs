@@ -1,7 +1,7 @@
 //! sort.
 
 use crate::attribute::Props;
-use crate::{ElementType, Error, FunctionBuilder, Result, Type, Value};
+use crate::{ElementType, FunctionBuilder, Result, Type, Value};
 
 impl<'a> FunctionBuilder<'a> {
     /// Sorts the inputs together along a dimension. The comparator takes two elements of the first input, two of
@@ -17,13 +17,7 @@ impl<'a> FunctionBuilder<'a> {
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
         const OP: &str = "stablehlo.sort";
-        let ins = self.operands(OP, 0, "inputs", inputs)?;
-        let first = *ins
-            .first()
-            .ok_or_else(|| Error::new(OP, "needs at least one input"))?;
-        for x in &ins[1..] {
-            x.merge_shape(&first)?;
-        }
+        let (first, ins) = self.alike(OP, "inputs", inputs)?;
         // The specification counts a negative dimension from the end; here as everywhere it is refused.
         first.axis("dimension", dimension)?;
         let arguments: Vec<Type<'a>> = ins

@@ -121,12 +121,44 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
+        self.windows_reduced(inputs, init_values, None, window, body)
+    }
+
+    /// `reduce_window` whose body combines scalars of wider types, one an input; the results have these types. StableHLO
+    /// allows it, but XLA (to API 0.117) refuses such programs: convert the inputs first.
+    pub fn reduce_window_as<F>(
+        &mut self,
+        inputs: &[Value],
+        init_values: &[Value],
+        accumulators: &[ElementType],
+        window: &Window,
+        body: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        self.windows_reduced(inputs, init_values, Some(accumulators), window, body)
+    }
+
+    fn windows_reduced<F>(
+        &mut self,
+        inputs: &[Value],
+        init_values: &[Value],
+        wider: Option<&[ElementType]>,
+        window: &Window,
+        body: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
         const OP: &str = "stablehlo.reduce_window";
-        let (ins, scalars) = self.reduction(OP, inputs, init_values)?;
-        let dims = window_dims(&ins[0], window)?;
-        let arguments: Vec<Type<'a>> = scalars.iter().chain(&scalars).copied().collect();
-        let region = self.typed_region(OP, "body", true, &arguments, &scalars, body)?;
-        let results: Vec<Type<'a>> = ins.iter().map(|x| self.result(&dims, x.element).into()).collect();
+        let (first, scalars) = self.reduction(OP, inputs, init_values, wider)?;
+        let dims = window_dims(&first, window)?;
+        let region = self.combiner(OP, "body", &scalars, body)?;
+        let results: Vec<Type<'a>> = scalars
+            .iter()
+            .map(|s| self.result(&dims, s.element).into())
+            .collect();
         let props = Props::new()
             .i64s("window_dimensions", &window.dimensions)
             .i64s("window_strides", &window.strides)
@@ -143,6 +175,41 @@ impl<'a> FunctionBuilder<'a> {
         operand: Value,
         source: Value,
         init_value: Value,
+        window: &Window,
+        select: S,
+        scatter: F,
+    ) -> Result<Value>
+    where
+        S: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        self.selected_and_scattered([operand, source, init_value], None, window, select, scatter)
+    }
+
+    /// `select_and_scatter` whose `scatter` combines scalars of a wider type, that of the result.
+    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
+    pub fn select_and_scatter_as<S, F>(
+        &mut self,
+        operand: Value,
+        source: Value,
+        init_value: Value,
+        accumulator: ElementType,
+        window: &Window,
+        select: S,
+        scatter: F,
+    ) -> Result<Value>
+    where
+        S: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        let operands = [operand, source, init_value];
+        self.selected_and_scattered(operands, Some(accumulator), window, select, scatter)
+    }
+
+    fn selected_and_scattered<S, F>(
+        &mut self,
+        [operand, source, init_value]: [Value; 3],
+        wider: Option<ElementType>,
         window: &Window,
         select: S,
         scatter: F,
@@ -174,7 +241,8 @@ impl<'a> FunctionBuilder<'a> {
         let scalar: Type<'a> = init.ty.into();
         let pred: Type<'a> = self.result(&[], ElementType::Pred).into();
         let first = self.typed_region(OP, "select", true, &[scalar, scalar], &[pred], select)?;
-        let second = self.typed_region(OP, "scatter", true, &[scalar, scalar], &[scalar], scatter)?;
+        let sums = self.accumulators(OP, &[o], wider.as_ref().map(std::slice::from_ref))?;
+        let second = self.combiner(OP, "scatter", &sums, scatter)?;
         let props = Props::new()
             .i64s("window_dimensions", &window.dimensions)
             .i64s("window_strides", &window.strides)
@@ -184,7 +252,7 @@ impl<'a> FunctionBuilder<'a> {
             &[operand, source, init_value],
             &props,
             &[first, second],
-            &[o.ty.into()],
+            &[self.result(o.dims, sums[0].element).into()],
         )?;
         Ok(results[0])
     }

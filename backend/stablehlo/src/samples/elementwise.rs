@@ -1,7 +1,7 @@
 //! Elementwise ops, constants, conversions.
 
 use super::{Samples, bounded};
-use crate::ops::{CompareType, Direction};
+use crate::ops::{CompareType, Direction, ResultAccuracy};
 use crate::{Complex, ElementType, FunctionBuilder, Result, Value};
 
 type Unary = for<'a> fn(&mut FunctionBuilder<'a>, Value) -> Result<Value>;
@@ -25,12 +25,14 @@ const UNARY: &[(&str, Unary, &[&str])] = unary!["stablehlo.":
     ceil "ceil" ["f32" "bf16" "f16"],
     count_leading_zeros "count_leading_zeros" ["i32" "ui8" "i64"],
     cosine "cosine" ["f32" "f64" "complex<f32>"],
+    exp2 "exp2" ["f32" "bf16" "f64" "complex<f32>"],
     exponential "exponential" ["f32" "bf16" "complex<f64>"],
     exponential_minus_one "exponential_minus_one" ["f32" "complex<f32>"],
     floor "floor" ["f32" "bf16"],
     imag "imag" ["complex<f32>" "complex<f64>" "f32"],
     is_finite "is_finite" ["f32" "bf16" "f8E5M2"],
     log "log" ["f32" "f64" "complex<f32>"],
+    log2 "log2" ["f32" "bf16" "f64" "complex<f32>"],
     log_plus_one "log_plus_one" ["f32" "complex<f32>"],
     logistic "logistic" ["f32" "bf16" "complex<f32>"],
     negate "negate" ["f32" "i32" "ui32" "complex<f32>"],
@@ -69,6 +71,7 @@ const BINARY: &[(&str, Binary, &[&str])] = binary!["stablehlo.":
 const CHLO_UNARY: &[(&str, Unary, &[&str])] = unary!["chlo.":
     chlo_acos "acos" ["f32" "complex<f32>"],
     chlo_acosh "acosh" ["f32" "complex<f32>"],
+    chlo_asin_acos_kernel "_asin_acos_kernel" ["complex<f32>" "complex<f64>"],
     chlo_asin "asin" ["f32" "complex<f32>"],
     chlo_asinh "asinh" ["f32" "complex<f32>"],
     chlo_atan "atan" ["f32" "complex<f32>"],
@@ -90,6 +93,7 @@ const CHLO_UNARY: &[(&str, Unary, &[&str])] = unary!["chlo.":
 ];
 
 const CHLO_BINARY: &[(&str, Binary, &[&str])] = binary!["chlo.":
+    chlo_mulhi "mulhi" ["i32" "ui8" "i64" "ui64" "i4"],
     chlo_next_after "next_after" ["f32" "f64" "bf16"],
     chlo_polygamma "polygamma" ["f32" "f64"],
     chlo_zeta "zeta" ["f32" "f64"],
@@ -99,6 +103,7 @@ const BROADCASTING: &[(&str, Binary, &[&str])] = binary!["chlo.":
     chlo_broadcast_add "broadcast_add" ["f32"],
     chlo_broadcast_and "broadcast_and" ["i32"],
     chlo_broadcast_atan2 "broadcast_atan2" ["f32"],
+    chlo_broadcast_complex "broadcast_complex" ["f32" "f64"],
     chlo_broadcast_divide "broadcast_divide" ["f32"],
     chlo_broadcast_maximum "broadcast_maximum" ["f32"],
     chlo_broadcast_minimum "broadcast_minimum" ["i32"],
@@ -154,9 +159,58 @@ pub(super) fn add(s: &mut Samples) -> Result<()> {
         f.set_location("train \"1\".py", 12, 7);
         Ok(vec![f.add(a[0], a[0])?])
     })?;
+    for ty in ["f32", "bf16", "f64"] {
+        s.add(
+            "stablehlo.fma",
+            ty,
+            &format!("2x3x{ty} 2x3x{ty} 2x3x{ty}"),
+            |f, a| Ok(vec![f.fma(a[0], a[1], a[2])?]),
+        )?;
+    }
+    accuracy(s)?;
     compare(s)?;
     constants(s)?;
     conversions(s)
+}
+
+type Accurate = for<'a> fn(&mut FunctionBuilder<'a>, Value, ResultAccuracy) -> Result<Value>;
+
+fn accuracy(s: &mut Samples) -> Result<()> {
+    let ops: &[(&str, Accurate)] = &[
+        ("stablehlo.cbrt", |f, x, r| f.cbrt_with(x, r)),
+        ("stablehlo.cosine", |f, x, r| f.cosine_with(x, r)),
+        ("stablehlo.exp2", |f, x, r| f.exp2_with(x, r)),
+        ("stablehlo.exponential", |f, x, r| f.exponential_with(x, r)),
+        ("stablehlo.exponential_minus_one", |f, x, r| {
+            f.exponential_minus_one_with(x, r)
+        }),
+        ("stablehlo.log", |f, x, r| f.log_with(x, r)),
+        ("stablehlo.log2", |f, x, r| f.log2_with(x, r)),
+        ("stablehlo.log_plus_one", |f, x, r| f.log_plus_one_with(x, r)),
+        ("stablehlo.logistic", |f, x, r| f.logistic_with(x, r)),
+        ("stablehlo.rsqrt", |f, x, r| f.rsqrt_with(x, r)),
+        ("stablehlo.sine", |f, x, r| f.sine_with(x, r)),
+        ("stablehlo.sqrt", |f, x, r| f.sqrt_with(x, r)),
+        ("stablehlo.tan", |f, x, r| f.tan_with(x, r)),
+        ("stablehlo.tanh", |f, x, r| f.tanh_with(x, r)),
+    ];
+    let tolerance = |of: f64, ulps: i64| ResultAccuracy::Tolerance {
+        atol: of,
+        rtol: of,
+        ulps,
+    };
+    for (op, build) in ops {
+        for (name, accuracy) in [
+            ("highest accuracy", ResultAccuracy::Highest),
+            ("wide tolerance", tolerance(1e-2, 100)),
+        ] {
+            s.add(op, name, "4xf32", |f, a| Ok(vec![build(f, a[0], accuracy)?]))?;
+        }
+    }
+    // Narrower than any implementation the v6e compiler has.
+    s.add("stablehlo.exponential", "narrow tolerance", "4xf32", |f, a| {
+        Ok(vec![f.exponential_with(a[0], tolerance(1e-9, 0))?])
+    })
 }
 
 fn compare(s: &mut Samples) -> Result<()> {
@@ -197,6 +251,14 @@ fn compare(s: &mut Samples) -> Result<()> {
                 Direction::Lt,
                 order,
             )?])
+        })?;
+    }
+    for (name, args) in [
+        ("three shapes", "4x2x1xi1 3xf32 1xf32"),
+        ("scalar predicate", "i1 2x1xi32 3xi32"),
+    ] {
+        s.add("chlo.broadcast_select", name, args, |f, a| {
+            Ok(vec![f.chlo_broadcast_select(a[0], a[1], a[2])?])
         })?;
     }
     s.add("stablehlo.select", "same shape", "4xi1 4xf32 4xf32", |f, a| {

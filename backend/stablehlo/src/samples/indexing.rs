@@ -1,6 +1,6 @@
 //! gather and scatter.
 
-use super::{Samples, sum};
+use super::{Samples, WIDER, sum};
 use crate::Result;
 use crate::ops::{GatherDimensions, ScatterDimensions};
 
@@ -57,6 +57,12 @@ pub(super) fn add(s: &mut Samples) -> Result<()> {
         let args = format!("4x3x{ty} 2x1xi32 2x3x{ty}");
         s.add("stablehlo.scatter", ty, &args, |f, a| {
             f.scatter(&a[..1], a[1], &a[2..], &into_rows, false, false, sum)
+        })?;
+    }
+    for (from, to) in WIDER {
+        let args = format!("4x3x{from} 2x1xi32 2x3x{from}");
+        s.add("stablehlo.scatter", format!("{from} in {to}"), &args, |f, a| {
+            f.scatter_as(&a[..1], a[1], &a[2..], &[to], &into_rows, false, false, sum)
         })?;
     }
     s.add(

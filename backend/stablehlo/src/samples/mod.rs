@@ -1,12 +1,15 @@
 //! At least one whole program for each op, for tests that hand them to real compilers, with what each compiler is known to refuse.
 
+mod chlo;
 mod collectives;
 mod control;
+mod deprecated;
 mod elementwise;
 mod indexing;
 mod linear;
 mod reductions;
 mod refused;
+mod refused_ops;
 mod shapes;
 
 use crate::{
@@ -75,9 +78,11 @@ pub fn samples() -> Result<Vec<Sample>> {
     shapes::add(&mut all)?;
     indexing::add(&mut all)?;
     reductions::add(&mut all)?;
+    chlo::add(&mut all)?;
     linear::add(&mut all)?;
     control::add(&mut all)?;
     collectives::add(&mut all)?;
+    deprecated::add(&mut all)?;
     Ok(all.list)
 }
 
@@ -152,6 +157,9 @@ fn bounded(f: &mut FunctionBuilder<'_>, a: &[Value]) -> Result<Value> {
     f.set_dimension_size(a[0], a[1], 0)
 }
 
+/// Element types with wider ones that a region may combine them in.
+const WIDER: [(&str, ElementType); 2] = [("bf16", ElementType::F32), ("i8", ElementType::S32)];
+
 /// The sum of two scalars, as a region.
 fn sum(f: &mut FunctionBuilder<'_>, e: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![f.add(e[0], e[1])?])
@@ -184,7 +192,10 @@ mod tests {
     fn every_op_of_the_builder_has_a_sample() {
         let sampled: HashSet<_> = samples().unwrap().into_iter().map(|s| s.op.to_owned()).collect();
         let sources = concat!(
+            include_str!("../ops/asynchronous.rs"),
             include_str!("../ops/chlo.rs"),
+            include_str!("../ops/chlo_broadcast.rs"),
+            include_str!("../ops/chlo_structured.rs"),
             include_str!("../ops/collective.rs"),
             include_str!("../ops/compare.rs"),
             include_str!("../ops/constant.rs"),
@@ -192,8 +203,10 @@ mod tests {
             include_str!("../ops/convert.rs"),
             include_str!("../ops/convolution.rs"),
             include_str!("../ops/custom_call.rs"),
+            include_str!("../ops/deprecated.rs"),
             include_str!("../ops/dot.rs"),
             include_str!("../ops/dynamic.rs"),
+            include_str!("../ops/einsum.rs"),
             include_str!("../ops/elementwise.rs"),
             include_str!("../ops/gather.rs"),
             include_str!("../ops/io.rs"),
@@ -213,7 +226,10 @@ mod tests {
         for name in sources.split('"').filter(|t| {
             ["stablehlo.", "chlo.", "func."].iter().any(|d| {
                 t.strip_prefix(d).is_some_and(|op| {
-                    !op.is_empty() && op.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                    !op.is_empty()
+                        && op
+                            .bytes()
+                            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
                 })
             })
         }) {
@@ -226,9 +242,10 @@ mod tests {
     #[test]
     fn every_refusal_is_of_a_sample() {
         let all = samples().unwrap();
-        for (op, variant, _, _) in refused::REFUSED {
+        for (op, variant, _, _) in refused::rows() {
             assert!(
-                all.iter().any(|s| s.op == *op && s.variant == *variant),
+                all.iter()
+                    .any(|s| s.op == *op && (s.variant == *variant || *variant == refused::EVERY)),
                 "{op} {variant}"
             );
         }

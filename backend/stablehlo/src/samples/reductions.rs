@@ -1,6 +1,6 @@
-//! reduce, windows, sort, map, top_k, batch normalization.
+//! reduce, windows, sort, map, batch normalization.
 
-use super::{Samples, bounded, sum};
+use super::{Samples, WIDER, bounded, sum};
 use crate::ops::{Direction, Window};
 use crate::{ElementType, Result};
 
@@ -42,6 +42,14 @@ pub(super) fn add(s: &mut Samples) -> Result<()> {
             f.map(a, |f, e| Ok(vec![f.convert(e[0], ElementType::S32)?]))?,
         ])
     })?;
+    for (from, to) in WIDER {
+        s.add(
+            REDUCE,
+            format!("{from} in {to}"),
+            &format!("2x3x{from} {from}"),
+            |f, a| f.reduce_as(&a[..1], &a[1..], &[to], &[1], sum),
+        )?;
+    }
     windows(s)?;
     const SORT: &str = "stablehlo.sort";
     for ty in ["f32", "i32", "bf16", "ui64"] {
@@ -56,12 +64,6 @@ pub(super) fn add(s: &mut Samples) -> Result<()> {
             Ok(vec![f.compare(e[0], e[1], Direction::Gt)?])
         })
     })?;
-    for ty in ["f32", "bf16", "i32"] {
-        s.add("chlo.top_k", ty, &format!("2x8x{ty}"), |f, a| {
-            let (values, indices) = f.chlo_top_k(a[0], 3)?;
-            Ok(vec![values, indices])
-        })?;
-    }
     for ty in ["f32", "bf16"] {
         let v = format!("3x{ty}");
         s.add(
@@ -125,6 +127,33 @@ fn windows(s: &mut Samples) -> Result<()> {
         let x = bounded(f, a)?;
         f.reduce_window(&[x], &a[2..], &Window::new(&[2, 1]), sum)
     })?;
+    for (from, to) in WIDER {
+        let args = format!("2x3x{from} {from}");
+        s.add(WINDOW, format!("{from} in {to}"), &args, |f, a| {
+            f.reduce_window_as(&a[..1], &a[1..], &[to], &Window::new(&[1, 2]), sum)
+        })?;
+        s.add(
+            "stablehlo.select_and_scatter",
+            format!("{from} in {to}"),
+            &format!("4x4x2x2x{from} 2x2x2x2x{from} {from}"),
+            |f, a| {
+                let w = Window {
+                    strides: vec![2, 2, 1, 1],
+                    ..Window::new(&[2, 2, 1, 1])
+                };
+                let x = f.select_and_scatter_as(
+                    a[0],
+                    a[1],
+                    a[2],
+                    to,
+                    &w,
+                    |f, e| Ok(vec![f.compare(e[0], e[1], Direction::Ge)?]),
+                    sum,
+                )?;
+                Ok(vec![x])
+            },
+        )?;
+    }
     for ty in ["f32", "bf16"] {
         s.add(
             "stablehlo.select_and_scatter",

@@ -4,7 +4,18 @@ use super::Target::{Cpu106, Cpu115, V6e};
 use super::{Refusal, Target};
 
 /// Op, variant, who refuses it, why.
-pub(super) const REFUSED: &[(&str, &str, &[Target], Refusal)] = &[
+pub(super) type Row = (&'static str, &'static str, &'static [Target], Refusal);
+
+/// In place of a variant: each of them.
+pub(super) const EVERY: &str = "*";
+
+/// Every row.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    REFUSED.iter().chain(super::refused_ops::REFUSED)
+}
+
+/// Op, variant, who refuses it, why.
+const REFUSED: &[Row] = &[
     (
         "stablehlo.clamp",
         "i1",
@@ -303,9 +314,8 @@ pub(super) const REFUSED: &[(&str, &str, &[Target], Refusal)] = &[
 
 /// The refusals of one sample.
 pub(super) fn find(op: &str, variant: &str) -> Vec<(Target, Refusal)> {
-    REFUSED
-        .iter()
-        .filter(|(o, v, _, _)| *o == op && *v == variant)
+    rows()
+        .filter(|(o, v, _, _)| *o == op && (*v == variant || *v == EVERY))
         .flat_map(|(_, _, targets, why)| targets.iter().map(move |t| (*t, *why)))
         .collect()
 }
