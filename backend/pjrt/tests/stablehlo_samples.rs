@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::sync::Arc;
 
 use common::*;
@@ -48,9 +50,16 @@ fn surprises(target: Target, mut client: impl FnMut(&Sample) -> Arc<dyn Client>)
     found
 }
 
-fn cpu(target: Target, plugin: &str) {
+const CPU106: &str = "fastatomstruct_xla_cpu/libpjrt_cpu.so";
+const CPU115: &str = "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so";
+
+fn cpu_client(plugin: &str) -> Arc<dyn Client> {
     let options = [("cpu_device_count".to_owned(), NamedValue::Int(4))];
-    let client: Arc<dyn Client> = PluginClient::open(site_packages().join(plugin), &options).unwrap();
+    PluginClient::open(site_packages().join(plugin), &options).unwrap()
+}
+
+fn cpu(target: Target, plugin: &str) {
+    let client = cpu_client(plugin);
     let found = surprises(target, |_| client.clone());
     assert!(
         found.is_empty(),
@@ -62,12 +71,12 @@ fn cpu(target: Target, plugin: &str) {
 
 #[test]
 fn samples_compile_on_the_first_cpu_plugin() {
-    cpu(Target::Cpu106, "fastatomstruct_xla_cpu/libpjrt_cpu.so");
+    cpu(Target::Cpu106, CPU106);
 }
 
 #[test]
 fn samples_compile_on_the_second_cpu_plugin() {
-    cpu(Target::Cpu115, "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so");
+    cpu(Target::Cpu115, CPU115);
 }
 
 #[test]
@@ -86,4 +95,67 @@ fn samples_compile_for_v6e() {
         found.len(),
         found.join("\n")
     );
+}
+
+/// The names of the two dialects among a library's strings: `stablehlo.add`, but also attributes and types.
+fn dialect_names(library: &[u8]) -> BTreeSet<String> {
+    let part_of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    let mut names = BTreeSet::new();
+    for dot in (1..library.len()).filter(|&i| library[i] == b'.' && library[i - 1] == b'o') {
+        let dialect = ["stablehlo", "chlo"]
+            .into_iter()
+            .find(|d| library[..dot].ends_with(d.as_bytes()));
+        let Some(dialect) = dialect else { continue };
+        // A name is a string of its own: nothing of a word or of a message before it, a zero after it.
+        let before = library[dot - dialect.len() - 1];
+        let end = dot
+            + 1
+            + library[dot + 1..]
+                .iter()
+                .take_while(|&&b| part_of_name(b))
+                .count();
+        let alone = !before.is_ascii_alphanumeric() && !b"_.'@#!".contains(&before);
+        if alone && end > dot + 1 && library.get(end) == Some(&0) {
+            let op = String::from_utf8_lossy(&library[dot + 1..end]);
+            names.insert(format!("{dialect}.{op}"));
+        }
+    }
+    names
+}
+
+/// The ops of the two dialects that a plugin knows and the builder does not: of the names in its strings, those that it
+/// does not call unregistered.
+fn unbuilt(library: &str, client: &dyn Client) -> Vec<String> {
+    let names = dialect_names(&fs::read(site_packages().join(library)).unwrap());
+    // The end of every region; no op to build.
+    let mut built = BTreeSet::from(["stablehlo.return".to_owned()]);
+    built.extend(samples().unwrap().into_iter().map(|s| s.op.to_owned()));
+    let known = names.intersection(&built).count();
+    assert!(
+        known > 160,
+        "only {known} ops of the builder are strings of {library}"
+    );
+    let is_op = |name: &String| {
+        let text = format!("module {{ func.func public @main() {{ \"{name}\"() : () -> () func.return }} }}");
+        let compiled = client.compile(&Program::mlir(&text), &CompileOptions::default());
+        !compiled.is_err_and(|e| {
+            e.to_string()
+                .contains(&format!("unregistered operation '{name}'"))
+        })
+    };
+    assert!(is_op(&"stablehlo.add".to_owned()) && !is_op(&"stablehlo.trace".to_owned()));
+    names
+        .difference(&built)
+        .filter(|name| is_op(name))
+        .cloned()
+        .collect()
+}
+
+/// The builder's op set is the whole op set: a plugin that knows one more fails here.
+#[test]
+fn every_op_that_a_plugin_knows_is_built() {
+    let none: Vec<String> = Vec::new();
+    assert_eq!(unbuilt(CPU106, &*cpu_client(CPU106)), none);
+    assert_eq!(unbuilt(CPU115, &*cpu_client(CPU115)), none);
+    assert_eq!(unbuilt("libtpu/libtpu.so", &**V6E), none);
 }

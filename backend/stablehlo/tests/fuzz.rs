@@ -27,7 +27,7 @@ fn number() -> impl Strategy<Value = i64> {
 
 fn step() -> impl Strategy<Value = Step> {
     (
-        0usize..48,
+        0usize..62,
         any::<[usize; 3]>(),
         prop::collection::vec(number(), 0..5),
         any::<usize>(),
@@ -196,6 +196,49 @@ fn apply(f: &mut FunctionBuilder<'_>, pool: &[Value], s: &Step) -> Result<Value>
         44 => first_of(f.all_to_all(&[a, b], at(0), at(1), groups)?)?,
         45 => f.chlo_top_k(a, at(0))?.1,
         46 => f.chlo_broadcast_add(a, b)?,
+        47 => f.fma(a, b, c)?,
+        48 => f.chlo_broadcast_select(a, b, c)?,
+        49 => f.chlo_constant_like(a, element, at(0))?,
+        50 => {
+            let d = RaggedDotDimensions {
+                dot: DotDimensions {
+                    lhs_contracting: n.clone(),
+                    rhs_contracting: rotated.clone(),
+                    ..DotDimensions::default()
+                },
+                lhs_ragged: at(0),
+                rhs_group: s.flag.then_some(at(1)),
+            };
+            f.chlo_ragged_dot(a, b, c, &d, &DotOptions::default())?
+        }
+        51 => first_of(f.chlo_scan(&[a], &[b], at(0), s.flag, None, |f, e| body(f, e, s))?)?,
+        52 => f.dot(a, b, [Precision::Default; 2], s.flag.then_some(element))?,
+        53 => {
+            let configs = [
+                "ab,bc->ac",
+                "a,b->ab",
+                "...a,a->...",
+                "aa,b->b",
+                "...,...->",
+                "a.b,c->",
+                ",->",
+                "ab",
+            ];
+            f.einsum(a, b, configs[s.element % configs.len()], None)?
+        }
+        54 => f.unary_einsum(
+            a,
+            ["ab->ba", "...a->...", "aa->a", "a", "->", "...->"][s.element % 6],
+        )?,
+        55 => f.broadcast(a, n)?,
+        56 => f.torch_index_select(a, b, at(0), at(1))?,
+        57 => f.cross_replica_sum(a, groups)?,
+        58 => first_of(f.collective_reduce(&[a], s.flag.then_some(b), groups, |f, e| body(f, e, s))?)?,
+        59 => first_of(f.reduce_as(&[a], &[b], &[element], n, |f, e| body(f, e, s))?)?,
+        60 => {
+            let future = f.async_start(&[a], |f, e| f.all_gather(e, at(0), groups))?;
+            f.async_done(future)?
+        }
         _ => f.dynamic_broadcast_in_dim(a, b, &dims, &rotated)?,
     })
 }
