@@ -2,8 +2,10 @@
 
 mod activation;
 mod activation_grad;
+mod attention;
 mod batch_norm;
 mod convolution;
+mod distance;
 mod dot;
 mod dropout;
 mod embedding;
@@ -16,6 +18,7 @@ mod nll_loss;
 mod padding;
 mod pool_avg;
 mod pool_max;
+mod rnn_cell;
 mod scatter;
 mod softmax;
 mod unfold;
@@ -27,8 +30,10 @@ use crate::OpDef;
 pub(crate) const FAMILIES: &[&[OpDef]] = &[
     activation::OPS,
     activation_grad::OPS,
+    attention::OPS,
     batch_norm::OPS,
     convolution::OPS,
+    distance::OPS,
     dropout::OPS,
     embedding::OPS,
     embedding_bag::OPS,
@@ -39,6 +44,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     padding::OPS,
     pool_avg::OPS,
     pool_max::OPS,
+    rnn_cell::OPS,
     softmax::OPS,
     unfold::OPS,
     upsample::OPS,
