@@ -11,6 +11,7 @@ mod dropout;
 mod embedding;
 mod embedding_bag;
 mod ex;
+mod grid_sampler;
 mod layer_norm;
 mod loss;
 mod matmul;
@@ -37,6 +38,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     dropout::OPS,
     embedding::OPS,
     embedding_bag::OPS,
+    grid_sampler::OPS,
     layer_norm::OPS,
     loss::OPS,
     matmul::OPS,
