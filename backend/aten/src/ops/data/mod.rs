@@ -3,10 +3,13 @@
 mod along_dim;
 mod creation;
 mod diagonals;
+mod dynamic_sizes;
 mod gather_scatter;
 mod indexing;
 mod masked;
+mod random;
 mod shapes;
+mod unique;
 mod util;
 mod view_grads;
 
@@ -21,4 +24,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     along_dim::OPS,
     gather_scatter::OPS,
     masked::OPS,
+    dynamic_sizes::OPS,
+    unique::OPS,
+    random::OPS,
 ];
