@@ -5,6 +5,7 @@ mod activation_grad;
 mod attention;
 mod batch_norm;
 mod convolution;
+mod ctc_loss;
 mod distance;
 mod dot;
 mod dropout;
@@ -34,6 +35,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     attention::OPS,
     batch_norm::OPS,
     convolution::OPS,
+    ctc_loss::OPS,
     distance::OPS,
     dropout::OPS,
     embedding::OPS,
