@@ -65,7 +65,7 @@ pub struct FunctionBuilder<'a> {
     next_block: u32,
     pub(crate) signatures: FxHashMap<&'a str, Signature<'a>>,
     location: Option<&'a Location<'a>>,
-    pending: Vec<(String, Attribute)>,
+    pub(crate) pending: Vec<(String, Attribute)>,
     pub(crate) result_attributes: Vec<(usize, (String, Attribute))>,
     /// Futures that no `async_done` has waited for.
     pub(crate) open_futures: Vec<u32>,

@@ -233,33 +233,46 @@ impl<'a> FunctionBuilder<'a> {
         Ok((first, operands))
     }
 
-    /// The scalars that a region combines elements of these operands in: their own types, or wider ones asked for.
-    pub(crate) fn accumulators(
-        &self,
+    /// Operands converted to the wider types that a region is to combine them in.
+    ///
+    /// StableHLO lets the region itself be wider, which means the same; but XLA (to API 0.117) refuses such a reduction,
+    /// or gives the results the operands' type after all.
+    pub(crate) fn widened(
+        &mut self,
         op: &'static str,
-        operands: &[Operand<'a>],
-        wider: Option<&[ElementType]>,
-    ) -> Result<Vec<TensorType<'a>>> {
-        let Some(wider) = wider else {
-            return Ok(operands.iter().map(|o| self.result(&[], o.element)).collect());
-        };
-        ensure(op, wider.len() == operands.len(), || {
+        first: usize,
+        name: &'static str,
+        values: &[Value],
+        to: &[ElementType],
+    ) -> Result<Vec<Value>> {
+        let operands = self.operands(op, first, name, values)?;
+        ensure(op, operands.len() == to.len(), || {
             format!(
-                "needs {} accumulator types, one an operand, got {}",
+                "needs {} accumulator types, one for each of `{name}`, got {}",
                 operands.len(),
-                wider.len()
+                to.len()
             )
         })?;
-        operands
+        for (o, &to) in operands.iter().zip(to) {
+            o.require(promotable(o.element, to), || {
+                format!("cannot be accumulated in {to}")
+            })?;
+        }
+        // Attributes set for `op` must not land on a conversion.
+        let pending = std::mem::take(&mut self.pending);
+        let converted = values
             .iter()
-            .zip(wider)
-            .map(|(o, &to)| {
-                o.require(promotable(o.element, to), || {
-                    format!("cannot be accumulated in {to}")
-                })?;
-                Ok(self.result(&[], to))
+            .zip(operands.iter().zip(to))
+            .map(|(&v, (o, &to))| {
+                if o.element == to {
+                    Ok(v)
+                } else {
+                    self.convert(v, to)
+                }
             })
-            .collect()
+            .collect();
+        self.pending = pending;
+        converted
     }
 
     /// Index operands: integer scalars of one type.

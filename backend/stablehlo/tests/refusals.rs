@@ -324,7 +324,7 @@ fn wider_accumulators() {
         ),
         (
             |f, a| f.reduce_as(&a[5..6], &a[6..7], &[], &[0], sum),
-            "stablehlo.reduce: needs 1 accumulator types, one an operand, got 0",
+            "stablehlo.reduce: needs 1 accumulator types, one for each of `inputs`, got 0",
         ),
         (
             |f, a| f.reduce_as(&a[5..6], &a[6..7], &[S32], &[0], |_, _| Ok(vec![a[6]])),

@@ -253,15 +253,6 @@ impl<'a> FunctionBuilder<'a> {
 
     /// The k greatest along the last dimension, and their positions as `i32`.
     pub fn chlo_top_k(&mut self, operand: Value, k: i64) -> Result<(Value, Value)> {
-        self.extreme_k(operand, k, true)
-    }
-
-    /// The k least along the last dimension, and their positions as `i32`.
-    pub fn chlo_top_k_least(&mut self, operand: Value, k: i64) -> Result<(Value, Value)> {
-        self.extreme_k(operand, k, false)
-    }
-
-    fn extreme_k(&mut self, operand: Value, k: i64, largest: bool) -> Result<(Value, Value)> {
         const OP: &str = "chlo.top_k";
         let o = self.operand(OP, 0, "operand", operand)?;
         o.kinds(Kinds::INT.or(Kinds::FLOAT))?;
@@ -275,10 +266,8 @@ impl<'a> FunctionBuilder<'a> {
         }
         let values = self.result(&dims, o.element);
         let indices = values.with_element(ElementType::S32);
-        let mut props = Props::new().i64("k", k);
-        if !largest {
-            props = props.raw("largest", false);
-        }
+        // XLA's CPU plugins read `largest = false` and give the greatest all the same, so it is not offered.
+        let props = Props::new().i64("k", k);
         let r = self.emit_many(OP, &[operand], &props, &[], &[values.into(), indices.into()])?;
         Ok((r[0], r[1]))
     }

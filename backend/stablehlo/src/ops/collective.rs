@@ -177,10 +177,10 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        self.all_reduced("stablehlo.all_reduce", operands, None, None, groups, computation)
+        self.all_reduced("stablehlo.all_reduce", operands, None, groups, computation)
     }
 
-    /// `all_reduce` whose computation combines scalars of a wider type, that of the results.
+    /// `all_reduce` in a wider type: the operands are converted first.
     pub fn all_reduce_as<F>(
         &mut self,
         operands: &[Value],
@@ -191,8 +191,9 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        let wider = Some(accumulator);
-        self.all_reduced("stablehlo.all_reduce", operands, None, wider, groups, computation)
+        let wider = vec![accumulator; operands.len()];
+        let wide = self.widened("stablehlo.all_reduce", 0, "operands", operands, &wider)?;
+        self.all_reduce(&wide, groups, computation)
     }
 
     /// Combines as `all_reduce`, for one device of each group: the first, or the one that `root` names by its position
@@ -224,7 +225,7 @@ impl<'a> FunctionBuilder<'a> {
                 )
             })?;
         }
-        self.all_reduced(OP, operands, root, None, groups, computation)
+        self.all_reduced(OP, operands, root, groups, computation)
     }
 
     fn all_reduced<F>(
@@ -232,7 +233,6 @@ impl<'a> FunctionBuilder<'a> {
         op: &'static str,
         operands: &[Value],
         root: Option<Value>,
-        wider: Option<ElementType>,
         groups: &ReplicaGroups,
         computation: F,
     ) -> Result<Vec<Value>>
@@ -247,12 +247,9 @@ impl<'a> FunctionBuilder<'a> {
         for o in &ins[1..] {
             o.same_element(&first)?;
         }
-        let scalar = self.accumulators(op, &[first], wider.as_ref().map(std::slice::from_ref))?;
-        let region = self.combiner(op, "computation", &scalar, computation)?;
-        let results: Vec<Type<'a>> = ins
-            .iter()
-            .map(|o| self.result(o.dims, scalar[0].element).into())
-            .collect();
+        let scalar = self.result(&[], first.element);
+        let region = self.combiner(op, "computation", &[scalar], computation)?;
+        let results: Vec<Type<'a>> = ins.iter().map(|o| o.ty.into()).collect();
         let props = groups
             .props(Props::new(), true)
             .unit("has_dynamic_root", root.is_some());
@@ -272,10 +269,20 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        self.reduced_and_scattered(operand, None, scatter_dimension, groups, computation)
+        const OP: &str = "stablehlo.reduce_scatter";
+        let size = known(OP, groups.check(OP, true)?)?;
+        let o = self.operand(OP, 0, "operand", operand)?;
+        let axis = o.axis("scatter_dimension", scatter_dimension)?;
+        let mut dims = Dims::from_slice(o.dims);
+        dims[axis] = split(&o, axis, size)?;
+        let scalar = self.result(&[], o.element);
+        let region = self.combiner(OP, "computation", &[scalar], computation)?;
+        let props = groups.props(Props::new().i64("scatter_dimension", scatter_dimension), true);
+        let ty = self.result(&dims, o.element);
+        Ok(self.emit_many(OP, &[operand], &props, &[region], &[ty.into()])?[0])
     }
 
-    /// `reduce_scatter` whose computation combines scalars of a wider type, that of the result.
+    /// `reduce_scatter` in a wider type: the operand is converted first.
     pub fn reduce_scatter_as<F>(
         &mut self,
         operand: Value,
@@ -287,31 +294,9 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        self.reduced_and_scattered(operand, Some(accumulator), scatter_dimension, groups, computation)
-    }
-
-    fn reduced_and_scattered<F>(
-        &mut self,
-        operand: Value,
-        wider: Option<ElementType>,
-        scatter_dimension: i64,
-        groups: &ReplicaGroups,
-        computation: F,
-    ) -> Result<Value>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
         const OP: &str = "stablehlo.reduce_scatter";
-        let size = known(OP, groups.check(OP, true)?)?;
-        let o = self.operand(OP, 0, "operand", operand)?;
-        let axis = o.axis("scatter_dimension", scatter_dimension)?;
-        let mut dims = Dims::from_slice(o.dims);
-        dims[axis] = split(&o, axis, size)?;
-        let scalar = self.accumulators(OP, &[o], wider.as_ref().map(std::slice::from_ref))?;
-        let region = self.combiner(OP, "computation", &scalar, computation)?;
-        let props = groups.props(Props::new().i64("scatter_dimension", scatter_dimension), true);
-        let ty = self.result(&dims, scalar[0].element);
-        Ok(self.emit_many(OP, &[operand], &props, &[region], &[ty.into()])?[0])
+        let wide = self.widened(OP, 0, "operand", &[operand], &[accumulator])?;
+        self.reduce_scatter(wide[0], scatter_dimension, groups, computation)
     }
 
     /// Splits along one dimension, sends each part to its device, joins what comes along another.

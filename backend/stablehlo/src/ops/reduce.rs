@@ -12,7 +12,6 @@ impl<'a> FunctionBuilder<'a> {
         op: &'static str,
         inputs: &[Value],
         init_values: &[Value],
-        wider: Option<&[ElementType]>,
     ) -> Result<(Operand<'a>, Vec<TensorType<'a>>)> {
         let (first, ins) = self.alike(op, "inputs", inputs)?;
         let inits = self.operands(op, inputs.len(), "init_values", init_values)?;
@@ -27,7 +26,7 @@ impl<'a> FunctionBuilder<'a> {
             init.ranked(0)?;
             init.same_element(x)?;
         }
-        Ok((first, self.accumulators(op, &ins, wider)?))
+        Ok((first, inits.iter().map(|i| i.ty).collect()))
     }
 
     /// A region that combines scalars of these types: it takes them, then as many again, and returns them.
@@ -71,38 +70,8 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        self.reduced(inputs, init_values, None, dimensions, body)
-    }
-
-    /// `reduce` whose body combines scalars of wider types, one an input; the results have these types. StableHLO allows
-    /// it, but XLA (to API 0.117) refuses such programs: convert the inputs first.
-    pub fn reduce_as<F>(
-        &mut self,
-        inputs: &[Value],
-        init_values: &[Value],
-        accumulators: &[ElementType],
-        dimensions: &[i64],
-        body: F,
-    ) -> Result<Vec<Value>>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
-        self.reduced(inputs, init_values, Some(accumulators), dimensions, body)
-    }
-
-    fn reduced<F>(
-        &mut self,
-        inputs: &[Value],
-        init_values: &[Value],
-        wider: Option<&[ElementType]>,
-        dimensions: &[i64],
-        body: F,
-    ) -> Result<Vec<Value>>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
         const OP: &str = "stablehlo.reduce";
-        let (first, scalars) = self.reduction(OP, inputs, init_values, wider)?;
+        let (first, scalars) = self.reduction(OP, inputs, init_values)?;
         first.axes("dimensions", dimensions)?;
         let region = self.combiner(OP, "body", &scalars, body)?;
         let dims = super::gather::without(first.dims, dimensions, &[]);
@@ -118,6 +87,25 @@ impl<'a> FunctionBuilder<'a> {
             &[region],
             &results,
         )
+    }
+
+    /// `reduce` in wider types, one an input: inputs and initial values are converted first.
+    pub fn reduce_as<F>(
+        &mut self,
+        inputs: &[Value],
+        init_values: &[Value],
+        accumulators: &[ElementType],
+        dimensions: &[i64],
+        body: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        const OP: &str = "stablehlo.reduce";
+        self.reduction(OP, inputs, init_values)?;
+        let wide = self.widened(OP, 0, "inputs", inputs, accumulators)?;
+        let inits = self.widened(OP, inputs.len(), "init_values", init_values, accumulators)?;
+        self.reduce(&wide, &inits, dimensions, body)
     }
 
     /// Applies `computation` to the inputs' elements as scalars.

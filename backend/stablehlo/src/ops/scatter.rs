@@ -54,46 +54,6 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        let flags = [indices_are_sorted, unique_indices];
-        self.scattered(inputs, scatter_indices, updates, None, dimensions, flags, update)
-    }
-
-    /// `scatter` whose `update` combines scalars of wider types, one an input; the results have these types. The v6e
-    /// compiler (libtpu 0.0.52) crashes on it: convert the inputs first.
-    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
-    pub fn scatter_as<F>(
-        &mut self,
-        inputs: &[Value],
-        scatter_indices: Value,
-        updates: &[Value],
-        accumulators: &[ElementType],
-        dimensions: &ScatterDimensions,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-        update: F,
-    ) -> Result<Vec<Value>>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
-        let flags = [indices_are_sorted, unique_indices];
-        let wider = Some(accumulators);
-        self.scattered(inputs, scatter_indices, updates, wider, dimensions, flags, update)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
-    fn scattered<F>(
-        &mut self,
-        inputs: &[Value],
-        scatter_indices: Value,
-        updates: &[Value],
-        wider: Option<&[ElementType]>,
-        dimensions: &ScatterDimensions,
-        [indices_are_sorted, unique_indices]: [bool; 2],
-        update: F,
-    ) -> Result<Vec<Value>>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
         const OP: &str = "stablehlo.scatter";
         let (first, ins) = self.alike(OP, "inputs", inputs)?;
         let indices = self.operand(OP, inputs.len(), "scatter_indices", scatter_indices)?;
@@ -138,20 +98,45 @@ impl<'a> FunctionBuilder<'a> {
                 })?;
             }
         }
-        let scalars = self.accumulators(OP, &ins, wider)?;
+        let scalars: Vec<_> = ins.iter().map(|x| self.result(&[], x.element)).collect();
         let region = self.combiner(OP, "update_computation", &scalars, update)?;
         let props = Props::new()
             .raw("scatter_dimension_numbers", d.text())
             .raw("indices_are_sorted", indices_are_sorted)
             .raw("unique_indices", unique_indices);
-        let results: Vec<Type<'a>> = ins
-            .iter()
-            .zip(&scalars)
-            .map(|(x, s)| self.result(x.dims, s.element).into())
-            .collect();
+        let results: Vec<Type<'a>> = ins.iter().map(|x| x.ty.into()).collect();
         let mut all = inputs.to_vec();
         all.push(scatter_indices);
         all.extend_from_slice(updates);
         self.emit_many(OP, &all, &props, &[region], &results)
+    }
+    /// `scatter` in wider types, one an input: inputs and updates are converted first.
+    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
+    pub fn scatter_as<F>(
+        &mut self,
+        inputs: &[Value],
+        scatter_indices: Value,
+        updates: &[Value],
+        accumulators: &[ElementType],
+        dimensions: &ScatterDimensions,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        update: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        const OP: &str = "stablehlo.scatter";
+        let wide = self.widened(OP, 0, "inputs", inputs, accumulators)?;
+        let updates = self.widened(OP, inputs.len() + 1, "updates", updates, accumulators)?;
+        self.scatter(
+            &wide,
+            scatter_indices,
+            &updates,
+            dimensions,
+            indices_are_sorted,
+            unique_indices,
+            update,
+        )
     }
 }

@@ -121,38 +121,8 @@ impl<'a> FunctionBuilder<'a> {
     where
         F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     {
-        self.windows_reduced(inputs, init_values, None, window, body)
-    }
-
-    /// `reduce_window` whose body combines scalars of wider types, one an input; the results have these types. StableHLO
-    /// allows it, but XLA (to API 0.117) refuses such programs: convert the inputs first.
-    pub fn reduce_window_as<F>(
-        &mut self,
-        inputs: &[Value],
-        init_values: &[Value],
-        accumulators: &[ElementType],
-        window: &Window,
-        body: F,
-    ) -> Result<Vec<Value>>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
-        self.windows_reduced(inputs, init_values, Some(accumulators), window, body)
-    }
-
-    fn windows_reduced<F>(
-        &mut self,
-        inputs: &[Value],
-        init_values: &[Value],
-        wider: Option<&[ElementType]>,
-        window: &Window,
-        body: F,
-    ) -> Result<Vec<Value>>
-    where
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
         const OP: &str = "stablehlo.reduce_window";
-        let (first, scalars) = self.reduction(OP, inputs, init_values, wider)?;
+        let (first, scalars) = self.reduction(OP, inputs, init_values)?;
         let dims = window_dims(&first, window)?;
         let region = self.combiner(OP, "body", &scalars, body)?;
         let results: Vec<Type<'a>> = scalars
@@ -169,47 +139,31 @@ impl<'a> FunctionBuilder<'a> {
         self.emit_many(OP, &all, &props, &[region], &results)
     }
 
+    /// `reduce_window` in wider types, one an input: inputs and initial values are converted first.
+    pub fn reduce_window_as<F>(
+        &mut self,
+        inputs: &[Value],
+        init_values: &[Value],
+        accumulators: &[ElementType],
+        window: &Window,
+        body: F,
+    ) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        const OP: &str = "stablehlo.reduce_window";
+        self.reduction(OP, inputs, init_values)?;
+        let wide = self.widened(OP, 0, "inputs", inputs, accumulators)?;
+        let inits = self.widened(OP, inputs.len(), "init_values", init_values, accumulators)?;
+        self.reduce_window(&wide, &inits, window, body)
+    }
+
     /// For each position of a window, `select` chooses an element of `operand`; `scatter` combines `source` there.
     pub fn select_and_scatter<S, F>(
         &mut self,
         operand: Value,
         source: Value,
         init_value: Value,
-        window: &Window,
-        select: S,
-        scatter: F,
-    ) -> Result<Value>
-    where
-        S: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
-        self.selected_and_scattered([operand, source, init_value], None, window, select, scatter)
-    }
-
-    /// `select_and_scatter` whose `scatter` combines scalars of a wider type, that of the result.
-    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
-    pub fn select_and_scatter_as<S, F>(
-        &mut self,
-        operand: Value,
-        source: Value,
-        init_value: Value,
-        accumulator: ElementType,
-        window: &Window,
-        select: S,
-        scatter: F,
-    ) -> Result<Value>
-    where
-        S: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
-    {
-        let operands = [operand, source, init_value];
-        self.selected_and_scattered(operands, Some(accumulator), window, select, scatter)
-    }
-
-    fn selected_and_scattered<S, F>(
-        &mut self,
-        [operand, source, init_value]: [Value; 3],
-        wider: Option<ElementType>,
         window: &Window,
         select: S,
         scatter: F,
@@ -241,8 +195,7 @@ impl<'a> FunctionBuilder<'a> {
         let scalar: Type<'a> = init.ty.into();
         let pred: Type<'a> = self.result(&[], ElementType::Pred).into();
         let first = self.typed_region(OP, "select", true, &[scalar, scalar], &[pred], select)?;
-        let sums = self.accumulators(OP, &[o], wider.as_ref().map(std::slice::from_ref))?;
-        let second = self.combiner(OP, "scatter", &sums, scatter)?;
+        let second = self.combiner(OP, "scatter", &[init.ty], scatter)?;
         let props = Props::new()
             .i64s("window_dimensions", &window.dimensions)
             .i64s("window_strides", &window.strides)
@@ -252,8 +205,29 @@ impl<'a> FunctionBuilder<'a> {
             &[operand, source, init_value],
             &props,
             &[first, second],
-            &[self.result(o.dims, sums[0].element).into()],
+            &[o.ty.into()],
         )?;
         Ok(results[0])
+    }
+    /// `select_and_scatter` in a wider type: operand, source and initial value are converted first.
+    #[expect(clippy::too_many_arguments, reason = "the op's own operands and attributes")]
+    pub fn select_and_scatter_as<S, F>(
+        &mut self,
+        operand: Value,
+        source: Value,
+        init_value: Value,
+        accumulator: ElementType,
+        window: &Window,
+        select: S,
+        scatter: F,
+    ) -> Result<Value>
+    where
+        S: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+        F: FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
+    {
+        const OP: &str = "stablehlo.select_and_scatter";
+        let narrow = [operand, source, init_value];
+        let wide = self.widened(OP, 0, "operand", &narrow, &[accumulator; 3])?;
+        self.select_and_scatter(wide[0], wide[1], wide[2], window, select, scatter)
     }
 }

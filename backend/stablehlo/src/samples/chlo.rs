@@ -10,15 +10,6 @@ pub(super) fn add(s: &mut Samples) -> Result<()> {
             let (values, indices) = f.chlo_top_k(a[0], 3)?;
             Ok(vec![values, indices])
         })?;
-        s.add(
-            "chlo.top_k",
-            format!("least {ty}"),
-            &format!("2x8x{ty}"),
-            |f, a| {
-                let (values, indices) = f.chlo_top_k_least(a[0], 3)?;
-                Ok(vec![values, indices])
-            },
-        )?;
     }
     s.add("chlo.constant", "list", "", |f, _| {
         Ok(vec![f.chlo_constant(&[3], &[1.5f32, -0.0, f32::INFINITY])?])

@@ -221,60 +221,6 @@ pub(super) const REFUSED: &[Row] = &[
         Refusal::Error("Internal: impl_type.ok() NOT_FOUND: No implementation found for requested accuracy"),
     ),
     (
-        "stablehlo.reduce",
-        "bf16 in f32",
-        &[Cpu106, Cpu115, V6e],
-        Refusal::Error(
-            "InvalidArgument: Shape mismatch between to_apply computation parameter and operand 0 in %reduce.1",
-        ),
-    ),
-    (
-        "stablehlo.reduce_window",
-        "bf16 in f32",
-        &[Cpu106, Cpu115, V6e],
-        Refusal::Error(
-            "InvalidArgument: Shape mismatch between to_apply computation parameter and operand 0 in %reduce-window.1",
-        ),
-    ),
-    (
-        "stablehlo.reduce",
-        "i8 in i32",
-        &[Cpu106, Cpu115, V6e],
-        Refusal::Error(
-            "Unknown: Reduction function's accumulator shape at index 0 differs from the init_value shape: s32[] vs s8[]",
-        ),
-    ),
-    (
-        "stablehlo.reduce_window",
-        "i8 in i32",
-        &[Cpu106, Cpu115, V6e],
-        Refusal::Error(
-            "Unknown: Reduction function's accumulator shape at index 0 differs from the init_value shape: s32[] vs s8[]",
-        ),
-    ),
-    (
-        "stablehlo.scatter",
-        "i8 in i32",
-        &[Cpu106, Cpu115, V6e],
-        Refusal::Error(
-            "Unknown: Reduction function's accumulator shape at index 0 differs from the init_value shape: s32[] vs s8[]",
-        ),
-    ),
-    (
-        "stablehlo.select_and_scatter",
-        "i8 in i32",
-        &[Cpu106, Cpu115, V6e],
-        Refusal::Error(
-            "Unknown: Reduction function's accumulator shape at index 0 differs from the init_value shape: s32[] vs s8[]",
-        ),
-    ),
-    (
-        "stablehlo.scatter",
-        "bf16 in f32",
-        &[V6e],
-        Refusal::Aborts("libtpu: the child process failed (it ended, signal: 11 (SIGSEGV))"),
-    ),
-    (
         "stablehlo.async_start",
         "all_to_all",
         &[V6e],
