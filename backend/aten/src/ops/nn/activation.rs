@@ -7,7 +7,10 @@ use super::util::{number, slice_dim, up};
 use crate::{Cx, ElementType, Lowered, OpDef, Result};
 
 /// `sqrt(2 / pi)`, and the cubic term of the tanh approximation of gelu.
-pub(super) const GELU_TANH: (f64, f64) = (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2, 0.044715);
+pub(super) const GELU_TANH: (f64, f64) = (
+    std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2,
+    0.044715,
+);
 
 /// `x * Phi(x)`.
 pub(super) fn gelu_exact(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
@@ -84,13 +87,11 @@ fn softplus(cx: &mut Cx<'_, '_>) -> Lowered {
     let x = up(cx, "self")?;
     let (beta, threshold) = (number(cx, "beta", x)?, number(cx, "threshold", x)?);
     let scaled = (ex(x) * beta).eval(cx)?;
-    Ok(select(
-        ex(scaled).gt(threshold),
-        x,
-        ex(scaled).exp().ln_1p() / beta,
+    Ok(
+        select(ex(scaled).gt(threshold), x, ex(scaled).exp().ln_1p() / beta)
+            .eval(cx)?
+            .into(),
     )
-    .eval(cx)?
-    .into())
 }
 
 fn softshrink(cx: &mut Cx<'_, '_>) -> Lowered {

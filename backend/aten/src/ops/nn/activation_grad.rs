@@ -82,11 +82,9 @@ fn softplus_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let (g, x) = grad_and(cx, "self")?;
     let (beta, threshold) = (number(cx, "beta", x)?, number(cx, "threshold", x)?);
     let scaled = (ex(x) * beta).eval(cx)?;
-    Ok(
-        select(ex(scaled).gt(threshold), g, ex(g) * ex(scaled).sigmoid())
-            .eval(cx)?
-            .into(),
-    )
+    Ok(select(ex(scaled).gt(threshold), g, ex(g) * ex(scaled).sigmoid())
+        .eval(cx)?
+        .into())
 }
 
 fn softshrink_backward(cx: &mut Cx<'_, '_>) -> Lowered {

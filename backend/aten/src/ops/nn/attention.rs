@@ -289,12 +289,7 @@ fn fused_attention_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let (lse, g) = (up(cx, "logsumexp")?, up(cx, "grad_out")?);
     let dims = cx.dims(lse)?;
     let lse = cx.reshape(lse, &[dims[0], dims[1], dims[2], 1])?;
-    let p = select(
-        ex(lse).eq(f64::NEG_INFINITY),
-        0.0,
-        (ex(s) - lse).exp(),
-    )
-    .eval(cx)?;
+    let p = select(ex(lse).eq(f64::NEG_INFINITY), 0.0, (ex(s) - lse).exp()).eval(cx)?;
     let (q, k, v) = (up(cx, "query")?, up(cx, "key")?, up(cx, "value")?);
     let dv = dot(cx, (p, "bhls"), (g, "bhld"), "bhsd")?;
     let dp = dot(cx, (g, "bhld"), (v, "bhsd"), "bhls")?;
@@ -328,7 +323,11 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_transformer_encoder_layer_fwd", transformer_encoder_layer_fwd),
     OpDef::new("_masked_softmax", masked_softmax),
     OpDef::new("_transform_bias_rescale_qkv", transform_bias_rescale_qkv),
-    OpDef::new("_scaled_dot_product_fused_attention_overrideable", fused_attention).statics(&["dropout_p"]),
+    OpDef::new(
+        "_scaled_dot_product_fused_attention_overrideable",
+        fused_attention,
+    )
+    .statics(&["dropout_p"]),
     OpDef::new(
         "_scaled_dot_product_fused_attention_overrideable_backward",
         fused_attention_backward,

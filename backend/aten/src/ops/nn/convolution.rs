@@ -52,9 +52,20 @@ fn convolve(
 }
 
 fn forward(cx: &mut Cx<'_, '_>, x: Value, w: Value, g: &Geometry, out: &[i64]) -> Result<Value> {
+    let (x_dims, w_dims) = (cx.dims(x)?, cx.dims(w)?);
+    let padding = (0..g.spatial()).map(|d| {
+        let (p, reach) = (g.padding[d], g.dilation[d] * (w_dims[d + 2] - 1));
+        let windows = (x_dims[d + 2] + 2 * p - reach - 1).div_euclid(g.stride[d]) + 1;
+        // Fewer windows are wanted by a transposed convolution's gradient, whose output padding made room for more.
+        let high = match windows == out[d + 2] {
+            true => p,
+            false => (out[d + 2] - 1) * g.stride[d] + reach + 1 - x_dims[d + 2] - p,
+        };
+        [p, high]
+    });
     let options = ConvolutionOptions {
         window_strides: g.stride.clone(),
-        padding: g.padding.iter().map(|&p| [p, p]).collect(),
+        padding: padding.collect(),
         rhs_dilation: g.dilation.clone(),
         feature_group_count: g.groups,
         ..ConvolutionOptions::new(g.spatial())
@@ -110,10 +121,7 @@ fn weight_grad(cx: &mut Cx<'_, '_>, x: Value, grad: Value, g: &Geometry, out: &[
     let padding = (0..n).map(|d| {
         let reach = (out[d + 2] - 1) * g.dilation[d];
         let dilated = (grad_dims[d + 2] - 1) * g.stride[d] + 1;
-        [
-            g.padding[d],
-            reach + dilated - x_dims[d + 2] - g.padding[d],
-        ]
+        [g.padding[d], reach + dilated - x_dims[d + 2] - g.padding[d]]
     });
     let options = ConvolutionOptions {
         window_strides: g.dilation.clone(),
@@ -180,8 +188,7 @@ fn convolution_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let mut grads = [None; 3];
     if wanted(0) {
         grads[0] = Some(if transposed {
-            let cut = transposed_grad_fits(cx, grad, &g, &x_dims, &w_dims)?;
-            forward(cx, cut, w, &g, &x_dims)?
+            forward(cx, grad, w, &g, &x_dims)?
         } else {
             input_grad(cx, grad, w, &g, &x_dims)?
         });
@@ -196,26 +203,6 @@ fn convolution_backward(cx: &mut Cx<'_, '_>) -> Lowered {
         grads[2] = Some(sum(cx, grad, &others)?);
     }
     Ok(masked(&mask, grads))
-}
-
-/// An output padding of a stride or more makes room for windows past the input: that part of the gradient reaches only the bias.
-fn transposed_grad_fits(
-    cx: &mut Cx<'_, '_>,
-    grad: Value,
-    g: &Geometry,
-    x_dims: &[i64],
-    w_dims: &[i64],
-) -> Result<Value> {
-    let mut grad = grad;
-    for d in 0..g.spatial() {
-        let size = cx.dims(grad)?[d + 2];
-        let most =
-            x_dims[d + 2] * g.stride[d] + g.dilation[d] * (w_dims[d + 2] - 1) - 2 * g.padding[d];
-        if size > most {
-            grad = super::util::slice_dim(cx, grad, d + 2, 0, most)?;
-        }
-    }
-    Ok(grad)
 }
 
 pub(crate) const OPS: &[OpDef] = &[

@@ -40,7 +40,13 @@ fn read(cx: &mut Cx<'_, '_>) -> Result<Alignment> {
     let mut start = 0;
     for (i, &length) in target_lengths.iter().enumerate() {
         let base = if padded { i as i64 * width } else { start };
-        places.extend((0..s).map(|k| if k % 2 == 1 && k / 2 < length { base + k / 2 } else { -1 }));
+        places.extend((0..s).map(|k| {
+            if k % 2 == 1 && k / 2 < length {
+                base + k / 2
+            } else {
+                -1
+            }
+        }));
         start += length;
     }
     let blank = cx.full(&[n, s], ElementType::S64, blank)?;
@@ -59,7 +65,10 @@ fn read(cx: &mut Cx<'_, '_>) -> Result<Alignment> {
     let before = super::util::slice_dim(cx, before, 1, 0, s)?;
     let place = cx.f.iota(&[n, s], ElementType::S64, 1)?;
     let zero = cx.full(&[n, s], element, 0)?;
-    let may = ex(labels).ne(before).and(ex(labels).ne(blank)).and(ex(place).ge(2.0));
+    let may = ex(labels)
+        .ne(before)
+        .and(ex(labels).ne(blank))
+        .and(ex(place).ge(2.0));
     let skip = select(may, zero, f64::NEG_INFINITY).eval(cx)?;
     // (N, T, C) read at (N, S): (N, S, T), then (T, N, S).
     let by_sample = cx.f.transpose(p, &[1, 0, 2])?;
@@ -160,7 +169,12 @@ fn ways(
 }
 
 /// A constant (N, S) of logarithms: zero where `open` says so, else minus infinity.
-fn gate(cx: &mut Cx<'_, '_>, a: &Alignment, element: ElementType, open: impl Fn(i64, i64) -> bool) -> Result<Value> {
+fn gate(
+    cx: &mut Cx<'_, '_>,
+    a: &Alignment,
+    element: ElementType,
+    open: impl Fn(i64, i64) -> bool,
+) -> Result<Value> {
     let [_, n, _, s] = a.sizes;
     let numbers: Vec<f64> = (0..n)
         .flat_map(|i| (0..s).map(move |k| (i, k)))
@@ -173,7 +187,10 @@ fn gate(cx: &mut Cx<'_, '_>, a: &Alignment, element: ElementType, open: impl Fn(
 /// The (T, N) constant of a condition on time and sample.
 fn when(cx: &mut Cx<'_, '_>, a: &Alignment, is: impl Fn(i64, i64) -> bool) -> Result<Value> {
     let [t, n, ..] = a.sizes;
-    let flags: Vec<bool> = (0..t).flat_map(|t| (0..n).map(move |i| (t, i))).map(|(t, i)| is(t, i)).collect();
+    let flags: Vec<bool> = (0..t)
+        .flat_map(|t| (0..n).map(move |i| (t, i)))
+        .map(|(t, i)| is(t, i))
+        .collect();
     Ok(cx.f.constant(&[t, n], &flags)?)
 }
 
@@ -181,7 +198,9 @@ fn ctc_loss(cx: &mut Cx<'_, '_>) -> Lowered {
     let a = read(cx)?;
     let [t, n, _, s] = a.sizes;
     let element = cx.element(a.at_labels)?;
-    let start = gate(cx, &a, element, |i, k| k == 0 || (k == 1 && a.target_lengths[i as usize] > 0))?;
+    let start = gate(cx, &a, element, |i, k| {
+        k == 0 || (k == 1 && a.target_lengths[i as usize] > 0)
+    })?;
     let fresh = when(cx, &a, |t, _| t == 0)?;
     let alpha = ways(cx, &a, a.at_labels, a.skip, start, fresh)?;
     // The two last labels at each sample's last time.

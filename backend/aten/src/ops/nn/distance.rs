@@ -115,11 +115,7 @@ fn pdist_forward(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn pdist_backward(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (g, x, distance) = (
-        up(cx, "grad_output")?,
-        up(cx, "self")?,
-        up(cx, "pdist")?,
-    );
+    let (g, x, distance) = (up(cx, "grad_output")?, up(cx, "self")?, up(cx, "pdist")?);
     let (sizes, element) = (cx.dims(x)?, cx.element(x)?);
     let zeros = cx.full(&sizes, element, 0)?;
     let (i, j) = pairs(sizes[0]);

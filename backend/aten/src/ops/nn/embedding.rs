@@ -26,7 +26,12 @@ fn embedding(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 /// How often each of `n` indices occurs, at each index.
-pub(super) fn frequencies(cx: &mut Cx<'_, '_>, indices: Value, n: i64, element: ElementType) -> Result<Value> {
+pub(super) fn frequencies(
+    cx: &mut Cx<'_, '_>,
+    indices: Value,
+    n: i64,
+    element: ElementType,
+) -> Result<Value> {
     let ones = cx.dims(indices)?;
     let (ones, zeros) = (cx.full(&ones, element, 1)?, cx.full(&[n], element, 0)?);
     let counts = add_rows(cx, zeros, indices, ones)?;

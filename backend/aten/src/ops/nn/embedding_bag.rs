@@ -103,7 +103,13 @@ fn embedding_bag(cx: &mut Cx<'_, '_>) -> Lowered {
     }
     if cx.dims(indices)?[0] == 0 || out.contains(&0) || sizes[0] == 0 {
         let y = cx.full(out, element, 0)?;
-        return Ok(vec![Some(y), kept(cx, 1, None)?, kept(cx, 2, None)?, kept(cx, 3, None)?].into());
+        return Ok(vec![
+            Some(y),
+            kept(cx, 1, None)?,
+            kept(cx, 2, None)?,
+            kept(cx, 3, None)?,
+        ]
+        .into());
     }
     check_range(
         cx,
@@ -161,9 +167,8 @@ fn max_of(cx: &mut Cx<'_, '_>, rows: Value, bag: &Bag, out: &[i64]) -> Result<(V
         None => rows,
     };
     let low = cx.full(out, element, f64::NEG_INFINITY)?;
-    let max = cx
-        .f
-        .scatter(&[low], bag.bag, &[rows], &numbers, false, false, |f, e| {
+    let max =
+        cx.f.scatter(&[low], bag.bag, &[rows], &numbers, false, false, |f, e| {
             Ok(vec![f.maximum(e[0], e[1])?])
         })?[0];
     let own = take_at(cx, max, 0, bag.bag, out)?;
@@ -171,9 +176,8 @@ fn max_of(cx: &mut Cx<'_, '_>, rows: Value, bag: &Bag, out: &[i64]) -> Result<(V
     let place = cx.f.iota(dims.as_slice(), ElementType::S64, 0)?;
     let hit = select(ex(rows).eq(own), place, bag.n as f64).eval(cx)?;
     let none = cx.full(out, ElementType::S64, bag.n)?;
-    let first = cx
-        .f
-        .scatter(&[none], bag.bag, &[hit], &numbers, false, false, |f, e| {
+    let first =
+        cx.f.scatter(&[none], bag.bag, &[hit], &numbers, false, false, |f, e| {
             Ok(vec![f.minimum(e[0], e[1])?])
         })?[0];
     let found = ex(first).lt(bag.n as f64).eval(cx)?;
@@ -229,10 +233,7 @@ fn dense_grad(cx: &mut Cx<'_, '_>, g: Value, bag: &Bag) -> Lowered {
         let size = bag_sizes(cx, bag, bag_count)?;
         let size = along(cx, size, 0, 2)?;
         let g = select(ex(size).gt(0.0), g, 0.0).eval(cx)?;
-        let (g, chosen) = (
-            cx.f.transpose(g, &[1, 0])?,
-            cx.f.transpose(chosen, &[1, 0])?,
-        );
+        let (g, chosen) = (cx.f.transpose(g, &[1, 0])?, cx.f.transpose(chosen, &[1, 0])?);
         let grad = super::scatter::add_flat(cx, weights, chosen, g)?;
         return Ok(cx.f.transpose(grad, &[1, 0])?.into());
     }

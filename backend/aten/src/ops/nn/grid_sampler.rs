@@ -67,7 +67,10 @@ fn padded(cx: &mut Cx<'_, '_>, at: Value, size: i64, mode: i64, align: bool) -> 
 }
 
 fn tap(cx: &mut Cx<'_, '_>, position: Value, weight: Ex, slope: Ex, size: i64) -> Result<Tap> {
-    let inside = ex(position).ge(0.0).and(ex(position).le((size - 1) as f64)).eval(cx)?;
+    let inside = ex(position)
+        .ge(0.0)
+        .and(ex(position).le((size - 1) as f64))
+        .eval(cx)?;
     Ok(Tap {
         position,
         weight: weight.eval(cx)?,
@@ -208,7 +211,13 @@ fn fetch(cx: &mut Cx<'_, '_>, s: &Sampler, flat: Value) -> Result<Value> {
 }
 
 /// The product of the weights of a combination, that of dimension `slope` replaced by its slope; zero outside.
-fn weight(cx: &mut Cx<'_, '_>, s: &Sampler, c: &[usize], inside: Value, slope: Option<usize>) -> Result<Value> {
+fn weight(
+    cx: &mut Cx<'_, '_>,
+    s: &Sampler,
+    c: &[usize],
+    inside: Value,
+    slope: Option<usize>,
+) -> Result<Value> {
     let mut product: Option<Ex> = None;
     for (d, &k) in c.iter().enumerate() {
         let t = &s.taps[d][k];
@@ -276,9 +285,8 @@ fn grid_sampler_backward(cx: &mut Cx<'_, '_>) -> Lowered {
         if mask.first() == Some(&true) {
             let w = weight(cx, &s, &c, inside, None)?;
             let part = (ex(g) * w).eval(cx)?;
-            d_x = cx
-                .f
-                .scatter(&[d_x], flat, &[part], &numbers, false, false, |f, e| {
+            d_x =
+                cx.f.scatter(&[d_x], flat, &[part], &numbers, false, false, |f, e| {
                     Ok(vec![f.add(e[0], e[1])?])
                 })?[0];
         }

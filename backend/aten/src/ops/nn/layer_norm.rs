@@ -39,13 +39,7 @@ fn native_layer_norm(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 /// The gradient of `(x - mean) * rstd` over `dims`, given that of the result.
-fn normalized_grad(
-    cx: &mut Cx<'_, '_>,
-    g: Value,
-    normal: Value,
-    rstd: Value,
-    dims: &[i64],
-) -> Result<Value> {
+fn normalized_grad(cx: &mut Cx<'_, '_>, g: Value, normal: Value, rstd: Value, dims: &[i64]) -> Result<Value> {
     let along = (ex(g) * normal).eval(cx)?;
     let (mean, along) = (mean_keep(cx, g, dims)?, mean_keep(cx, along, dims)?);
     ((ex(g) - mean - ex(normal) * along) * rstd).eval(cx)

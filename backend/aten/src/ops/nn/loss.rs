@@ -44,11 +44,7 @@ fn smooth_l1_loss(cx: &mut Cx<'_, '_>) -> Lowered {
     let z = (ex(x) - t).abs().eval(cx)?;
     finish(
         cx,
-        select(
-            ex(z).lt(beta),
-            0.5 * ex(z) * z / beta,
-            ex(z) - ex(beta) * 0.5,
-        ),
+        select(ex(z).lt(beta), 0.5 * ex(z) * z / beta, ex(z) - ex(beta) * 0.5),
     )
 }
 
@@ -103,9 +99,8 @@ fn binary_cross_entropy(cx: &mut Cx<'_, '_>) -> Lowered {
     let (x, t) = pair(cx)?;
     let outside = ex(x).ge(0.0).and(ex(x).le(1.0)).not().eval(cx)?;
     let (dims, any) = (all_dims(cx, x)?, cx.full(&[], ElementType::Pred, false)?);
-    let any = cx
-        .f
-        .reduce(&[outside], &[any], &dims, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
+    let any =
+        cx.f.reduce(&[outside], &[any], &dims, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
     let ok = cx.f.not(any)?;
     let shown = cx.full(&[], ElementType::S64, 0)?;
     cx.check(

@@ -135,9 +135,17 @@ fn linear(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn linear_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let mask = cx.bools("output_mask")?;
-    let (x, w, g) = (cx.tensor("self")?, cx.tensor("weight")?, cx.tensor("grad_output")?);
+    let (x, w, g) = (
+        cx.tensor("self")?,
+        cx.tensor("weight")?,
+        cx.tensor("grad_output")?,
+    );
     let (x_dims, w_dims) = (cx.dims(x)?, cx.dims(w)?);
-    let wide = if w_dims.len() == 1 { vec![1, w_dims[0]] } else { w_dims.to_vec() };
+    let wide = if w_dims.len() == 1 {
+        vec![1, w_dims[0]]
+    } else {
+        w_dims.to_vec()
+    };
     let w = cx.reshape(w, &wide)?;
     let x = rows(cx, x)?;
     let m = cx.dims(x)?[0];
@@ -148,7 +156,11 @@ fn linear_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let dw = cx.reshape(dw, &w_dims)?;
     let g = cx.up(g)?;
     let db = sum(cx, g, &[0])?;
-    let db = if w_dims.len() == 1 { cx.reshape(db, &[])? } else { db };
+    let db = if w_dims.len() == 1 {
+        cx.reshape(db, &[])?
+    } else {
+        db
+    };
     Ok(masked(&mask, [Some(dx), Some(dw), Some(db)]))
 }
 
@@ -163,7 +175,10 @@ fn trilinear(cx: &mut Cx<'_, '_>) -> Lowered {
     let rank = cx.rank(tensors[0])? + expand[0].len();
     let full: String = names.chars().take(rank).collect();
     let without = |gone: &[i64]| -> String {
-        let left = full.chars().enumerate().filter(|(i, _)| !gone.contains(&(*i as i64)));
+        let left = full
+            .chars()
+            .enumerate()
+            .filter(|(i, _)| !gone.contains(&(*i as i64)));
         left.map(|(_, c)| c).collect()
     };
     let [n1, n2, n3] = [without(&expand[0]), without(&expand[1]), without(&expand[2])];

@@ -109,11 +109,7 @@ fn ignored(cx: &mut Cx<'_, '_>, target: Value) -> Result<Value> {
 }
 
 fn nll_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (g, x, target) = (
-        up(cx, "grad_output")?,
-        cx.tensor("self")?,
-        cx.tensor("target")?,
-    );
+    let (g, x, target) = (up(cx, "grad_output")?, cx.tensor("self")?, cx.tensor("target")?);
     let (sizes, element) = (cx.dims(x)?, cx.element(g)?);
     let w = sample_weights(cx, target, element)?;
     let mut each = -ex(g) * w;
@@ -145,7 +141,14 @@ fn margins(cx: &mut Cx<'_, '_>) -> Result<Margin> {
     let classes = dims.last().copied().unwrap_or(1);
     let n = count(&cx.dims(target)?, &all_dims(cx, target)?);
     let element = cx.element(x)?;
-    check_range(cx, target, classes, None, "target out of range", ErrorKind::Runtime)?;
+    check_range(
+        cx,
+        target,
+        classes,
+        None,
+        "target out of range",
+        ErrorKind::Runtime,
+    )?;
     let (x, target) = (cx.reshape(x, &[n, classes])?, cx.reshape(target, &[n])?);
     let picked = at_target(cx, x, target)?;
     let picked = cx.reshape(picked, &[n, 1])?;
@@ -181,7 +184,11 @@ fn squared(cx: &Cx<'_, '_>) -> Result<bool> {
 fn multi_margin_loss(cx: &mut Cx<'_, '_>) -> Lowered {
     let squared = squared(cx)?;
     let m = margins(cx)?;
-    let mut v = if squared { ex(m.violation) * m.violation } else { ex(m.violation) };
+    let mut v = if squared {
+        ex(m.violation) * m.violation
+    } else {
+        ex(m.violation)
+    };
     if let Some(w) = m.weight {
         v = v * w;
     }
@@ -239,9 +246,8 @@ fn labels(cx: &mut Cx<'_, '_>) -> Result<Labels> {
     let place = cx.f.iota(&[n, c], ElementType::S64, 1)?;
     let last = select(ex(target).lt(0.0), place, c as f64).eval(cx)?;
     let end = cx.full(&[], ElementType::S64, c)?;
-    let end = cx
-        .f
-        .reduce(&[last], &[end], &[1], |f, e| Ok(vec![f.minimum(e[0], e[1])?]))?[0];
+    let end =
+        cx.f.reduce(&[last], &[end], &[1], |f, e| Ok(vec![f.minimum(e[0], e[1])?]))?[0];
     let end = along(cx, end, 0, 2)?;
     let valid = ex(place).lt(end).eval(cx)?;
     let (valid, target) = (cx.reshape(valid, &[n, c, 1])?, cx.reshape(target, &[n, c, 1])?);

@@ -63,9 +63,8 @@ fn divide_by(cx: &mut Cx<'_, '_>, v: Value, counts: &[Vec<f64>]) -> Result<Value
 fn window_sum(cx: &mut Cx<'_, '_>, x: Value, window: &Window) -> Result<Value> {
     let element = cx.element(x)?;
     let zero = cx.full(&[], element, 0)?;
-    let r = cx
-        .f
-        .reduce_window(&[x], &[zero], window, |f, e| Ok(vec![f.add(e[0], e[1])?]))?;
+    let r =
+        cx.f.reduce_window(&[x], &[zero], window, |f, e| Ok(vec![f.add(e[0], e[1])?]))?;
     Ok(r[0])
 }
 
@@ -236,7 +235,11 @@ mod tests {
                 for (i, (first, end)) in covering(input, output).into_iter().enumerate() {
                     for (o, r) in ranges.iter().enumerate() {
                         let reads = (r.0..r.1).contains(&(i as i64));
-                        assert_eq!(reads, (first..end).contains(&(o as i64)), "{input} {output} {i} {o}");
+                        assert_eq!(
+                            reads,
+                            (first..end).contains(&(o as i64)),
+                            "{input} {output} {i} {o}"
+                        );
                     }
                 }
             }

@@ -101,9 +101,9 @@ fn max_pool(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
     let index = cut(cx, index, &mut window)?;
     let start = start(cx, element)?;
     let float = element.is_float();
-    let r = cx
-        .f
-        .reduce_window(&[x, index], &start, &window, |f, e| better(f, &[e[0], e[1], e[2], e[3]], float))?;
+    let r = cx.f.reduce_window(&[x, index], &start, &window, |f, e| {
+        better(f, &[e[0], e[1], e[2], e[3]], float)
+    })?;
     finish(cx, r[0], r[1])
 }
 
@@ -212,12 +212,19 @@ fn adaptive_max_pool(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
         let at = 1 + 2 * d;
         let ranges = adaptive_ranges(sizes[d + 1], target[d + 1]);
         x = take_ranges(cx, x, at, &ranges, lowest(element))?;
-        index = take_ranges(cx, index, at, &ranges, stablehlo::Number::Int(i128::from(i32::MAX)))?;
+        index = take_ranges(
+            cx,
+            index,
+            at,
+            &ranges,
+            stablehlo::Number::Int(i128::from(i32::MAX)),
+        )?;
     }
     let start = start(cx, element)?;
     let dims: Vec<i64> = (0..n as i64).map(|d| 2 + 2 * d).collect();
     let float = element.is_float();
-    let r = cx.f.reduce(&[x, index], &start, &dims, |f, e| better(f, e, float))?;
+    let r =
+        cx.f.reduce(&[x, index], &start, &dims, |f, e| better(f, e, float))?;
     finish(cx, r[0], r[1])
 }
 
@@ -241,19 +248,15 @@ fn max_unpool(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
     let (x, indices) = (cx.tensor("self")?, cx.tensor("indices")?);
     let out = &cx.out(0)?.dims;
     let (from, to) = (planes(&cx.dims(x)?, n), planes(out, n));
-    let (count, plane) = (
-        from[1..].iter().product::<i64>(),
-        to[1..].iter().product::<i64>(),
-    );
+    let (count, plane) = (from[1..].iter().product::<i64>(), to[1..].iter().product::<i64>());
     if from.contains(&0) || plane == 0 {
         let element = cx.element(x)?;
         return Ok(cx.full(out, element, 0)?.into());
     }
-    let text = format!("Found an invalid max index: {{}} (output volumes are of size {}", to[1..]
-        .iter()
-        .map(i64::to_string)
-        .collect::<Vec<_>>()
-        .join("x"));
+    let text = format!(
+        "Found an invalid max index: {{}} (output volumes are of size {}",
+        to[1..].iter().map(i64::to_string).collect::<Vec<_>>().join("x")
+    );
     check_range(cx, indices, plane, None, &text, ErrorKind::Runtime)?;
     let (x, indices) = (
         cx.reshape(x, &[from[0], count])?,
@@ -274,8 +277,14 @@ fn max_unpool3d(cx: &mut Cx<'_, '_>) -> Lowered {
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("max_pool2d_with_indices", max_pool2d_with_indices),
     OpDef::new("max_pool3d_with_indices", max_pool3d_with_indices),
-    OpDef::new("max_pool2d_with_indices_backward", max_pool2d_with_indices_backward),
-    OpDef::new("max_pool3d_with_indices_backward", max_pool3d_with_indices_backward),
+    OpDef::new(
+        "max_pool2d_with_indices_backward",
+        max_pool2d_with_indices_backward,
+    ),
+    OpDef::new(
+        "max_pool3d_with_indices_backward",
+        max_pool3d_with_indices_backward,
+    ),
     OpDef::new("adaptive_max_pool2d", adaptive_max_pool2d),
     OpDef::new("adaptive_max_pool3d", adaptive_max_pool3d),
     OpDef::new("adaptive_max_pool2d_backward", adaptive_max_pool2d_backward),

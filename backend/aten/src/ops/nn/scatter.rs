@@ -15,9 +15,8 @@ pub(super) fn add_rows(cx: &mut Cx<'_, '_>, base: Value, indices: Value, updates
         index_vector_dim: 1,
         ..ScatterDimensions::default()
     };
-    let r = cx
-        .f
-        .scatter(&[base], indices, &[updates], &numbers, false, false, |f, e| {
+    let r =
+        cx.f.scatter(&[base], indices, &[updates], &numbers, false, false, |f, e| {
             Ok(vec![f.add(e[0], e[1])?])
         })?;
     Ok(r[0])
@@ -39,9 +38,8 @@ fn flat() -> ScatterDimensions {
 pub(super) fn add_flat(cx: &mut Cx<'_, '_>, size: i64, indices: Value, updates: Value) -> Result<Value> {
     let (rows, element) = (cx.dims(updates)?[0], cx.element(updates)?);
     let base = cx.full(&[rows, size], element, 0)?;
-    let r = cx
-        .f
-        .scatter(&[base], indices, &[updates], &flat(), false, false, |f, e| {
+    let r =
+        cx.f.scatter(&[base], indices, &[updates], &flat(), false, false, |f, e| {
             Ok(vec![f.add(e[0], e[1])?])
         })?;
     Ok(r[0])
@@ -51,9 +49,8 @@ pub(super) fn add_flat(cx: &mut Cx<'_, '_>, size: i64, indices: Value, updates: 
 pub(super) fn set_flat(cx: &mut Cx<'_, '_>, size: i64, indices: Value, updates: Value) -> Result<Value> {
     let (rows, element) = (cx.dims(updates)?[0], cx.element(updates)?);
     let base = cx.full(&[rows, size], element, 0)?;
-    let r = cx
-        .f
-        .scatter(&[base], indices, &[updates], &flat(), false, false, |_, e| {
+    let r =
+        cx.f.scatter(&[base], indices, &[updates], &flat(), false, false, |_, e| {
             Ok(vec![e[1]])
         })?;
     Ok(r[0])

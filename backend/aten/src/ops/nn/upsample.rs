@@ -210,7 +210,11 @@ fn product(
     let names: String = "abcdefgh".chars().take(cx.rank(x)?).collect();
     let own = &names[dim..=dim];
     let out = names.replace(own, "z");
-    let m = if backward { format!("{own}z") } else { format!("z{own}") };
+    let m = if backward {
+        format!("{own}z")
+    } else {
+        format!("z{own}")
+    };
     contract(cx, (x, &names), (matrix, &m), &out)
 }
 

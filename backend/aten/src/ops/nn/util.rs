@@ -75,16 +75,6 @@ pub(super) fn lowest(element: ElementType) -> Number {
     }
 }
 
-/// The highest value of a type: where a minimum starts.
-pub(super) fn highest(element: ElementType) -> Number {
-    match element.class() {
-        Class::Float => Number::Float(f64::INFINITY),
-        Class::Signed => Number::Int((1i128 << (element.bits() - 1)) - 1),
-        Class::Boolean => Number::Bool(true),
-        _ => Number::Int((1i128 << element.bits()) - 1),
-    }
-}
-
 /// Maximum over dimensions, which stay with size 1.
 pub(super) fn max_keep(cx: &mut Cx<'_, '_>, v: Value, dims: &[i64]) -> Result<Value> {
     if dims.is_empty() {
@@ -93,9 +83,8 @@ pub(super) fn max_keep(cx: &mut Cx<'_, '_>, v: Value, dims: &[i64]) -> Result<Va
     let sizes = kept(&cx.dims(v)?, dims);
     let element = cx.element(v)?;
     let start = cx.full(&[], element, lowest(element))?;
-    let max = cx
-        .f
-        .reduce(&[v], &[start], dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?;
+    let max =
+        cx.f.reduce(&[v], &[start], dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?;
     cx.reshape(max[0], &sizes)
 }
 
@@ -237,9 +226,8 @@ pub(super) fn take_ranges(
     }
     let mask = cx.f.constant(&[n, longest], &inside)?;
     let dims = cx.dims(taken)?;
-    let mask = cx
-        .f
-        .broadcast_in_dim(mask, dims.as_slice(), &[dim as i64, dim as i64 + 1])?;
+    let mask =
+        cx.f.broadcast_in_dim(mask, dims.as_slice(), &[dim as i64, dim as i64 + 1])?;
     let fill = cx.full_like(taken, fill)?;
     Ok(cx.f.select(mask, taken, fill)?)
 }
@@ -266,13 +254,7 @@ pub(super) fn constants_along(
 }
 
 /// Part `start..limit` of one dimension.
-pub(super) fn slice_dim(
-    cx: &mut Cx<'_, '_>,
-    v: Value,
-    dim: usize,
-    start: i64,
-    limit: i64,
-) -> Result<Value> {
+pub(super) fn slice_dim(cx: &mut Cx<'_, '_>, v: Value, dim: usize, start: i64, limit: i64) -> Result<Value> {
     let dims = cx.dims(v)?;
     let (mut low, mut high) = (vec![0; dims.len()], dims.to_vec());
     (low[dim], high[dim]) = (start, limit);
@@ -310,15 +292,13 @@ pub(super) fn check_range(
     let bad = bad.eval(cx)?;
     let dims = all_dims(cx, bad)?;
     let any = cx.full(&[], ElementType::Pred, false)?;
-    let any = cx
-        .f
-        .reduce(&[bad], &[any], &dims, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
+    let any =
+        cx.f.reduce(&[bad], &[any], &dims, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
     let low = cx.full_like(wide, lowest(ElementType::S64))?;
     let shown = cx.f.select(bad, wide, low)?;
     let start = cx.full(&[], ElementType::S64, lowest(ElementType::S64))?;
-    let shown = cx
-        .f
-        .reduce(&[shown], &[start], &dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?[0];
+    let shown =
+        cx.f.reduce(&[shown], &[start], &dims, |f, e| Ok(vec![f.maximum(e[0], e[1])?]))?[0];
     let ok = cx.f.not(any)?;
     cx.check(ok, shown, kind, message);
     Ok(())

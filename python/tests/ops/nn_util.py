@@ -1,0 +1,38 @@
+"""What the tests of neural-network ops share."""
+
+import torch
+from ops.util import check
+
+FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+def numbers(*shape, dtype=torch.float32, seed=0, scale=1.0):
+    """Normal numbers, the same on every run."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(shape, generator=generator, dtype=torch.float64) * scale).to(dtype)
+
+
+def with_grads(f):
+    """`f`, returning its results and the gradients of all floating arguments for a gradient that differs everywhere."""
+
+    def run(*args):
+        leaves = [a.detach().clone().requires_grad_() if is_float(a) else a for a in args]
+        results = f(*leaves)
+        several = isinstance(results, (tuple, list))
+        wanted = [r for r in (results if several else [results]) if is_float(r) and r.requires_grad]
+        weights = [torch.linspace(-1, 1, r.numel(), dtype=torch.float64).reshape(r.shape).to(r) for r in wanted]
+        inputs = [a for a in leaves if is_float(a)]
+        grads = torch.autograd.grad(wanted, inputs, weights, allow_unused=True)
+        flat = list(results) if several else [results]
+        return [r.detach() for r in flat if isinstance(r, torch.Tensor)] + [g for g in grads if g is not None]
+
+    return run
+
+
+def is_float(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def check_grads(f, *args):
+    """Values and gradients equal those of CPU torch."""
+    check(with_grads(f), *args)

@@ -1,0 +1,107 @@
+"""Activations and their gradients."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from ops.nn_util import FLOATS, check_grads, numbers
+from ops.util import check
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "mish": F.mish,
+    "elu": lambda x: F.elu(x, 0.7),
+    "celu": lambda x: F.celu(x, 0.7),
+    "selu": F.selu,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "hardtanh": lambda x: F.hardtanh(x, -0.5, 0.8),
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "softplus": lambda x: F.softplus(x, 2, 3),
+    "softshrink": lambda x: F.softshrink(x, 0.4),
+    "hardshrink": lambda x: F.hardshrink(x, 0.4),
+    "tanhshrink": F.tanhshrink,
+    "softsign": F.softsign,
+    "threshold": lambda x: F.threshold(x, 0.1, 20.0),
+    "logsigmoid": F.logsigmoid,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "logit": lambda x: torch.logit(x.sigmoid(), 0.01),
+    "rrelu_eval": lambda x: F.rrelu(x, 0.1, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_activation(name, dtype):
+    f = ACTIVATIONS[name]
+    check_grads(f, numbers(4, 5, dtype=dtype, scale=2))
+    check(f, torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 0.5, -3.0, 3.0, 6.0, 100.0, -100.0], dtype=dtype))
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "softplus", "logsigmoid", "hardtanh"])
+def test_shapes(name):
+    f = ACTIVATIONS[name]
+    check_grads(f, numbers())
+    check_grads(f, numbers(0, 3))
+    check_grads(lambda x: f(x.t()[::2]), numbers(4, 6))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "relu",
+        "elu",
+        "selu",
+        "celu",
+        "leaky_relu",
+        "hardtanh",
+        "hardswish",
+        "hardsigmoid",
+        "silu",
+        "mish",
+        "threshold",
+        "rrelu",
+    ],
+)
+def test_in_place(name):
+    arguments = {"threshold": (0.1, 20.0)}.get(name, ())
+    check(lambda x: getattr(F, name)(x.clone(), *arguments, inplace=True), numbers(3, 4))
+
+
+def test_integers():
+    check(F.relu, torch.tensor([-2, 0, 3]))
+    check(lambda x: F.hardtanh(x, -1, 2), torch.tensor([-2, 0, 3]))
+    check(lambda x: F.threshold(x, 1, 7), torch.tensor([-2, 0, 3]))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_glu_and_prelu(dtype):
+    for dim in [0, 1, -1]:
+        check_grads(lambda x, dim=dim: F.glu(x, dim), numbers(4, 6, 2, dtype=dtype))
+    check_grads(F.prelu, numbers(2, 3, 4, dtype=dtype), numbers(3, dtype=dtype, seed=1))
+    check_grads(F.prelu, numbers(2, 3, dtype=dtype), numbers(1, dtype=dtype, seed=1))
+
+
+def test_rrelu_draws_slopes():
+    x = -torch.ones(1000, device="tpu", requires_grad=True)
+    y = F.rrelu(x, 0.1, 0.3, training=True)
+    (g,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(g, -y)
+    assert 0.1 <= g.min().item() < 0.12 and 0.28 < g.max().item() <= 0.3
+    assert torch.equal(F.rrelu(-x, 0.1, 0.3, training=True), -x)
+
+
+def test_second_gradients():
+    def run(x):
+        x = x.detach().requires_grad_()
+        y = F.gelu(x) + F.silu(x) + F.softplus(x) + torch.tanh(x) + F.elu(x)
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return torch.autograd.grad(g.pow(2).sum(), x)[0]
+
+    check(run, numbers(3, 4))
