@@ -11,6 +11,8 @@ from .paths import PACKAGE, target_dir
 ARTIFACTS = {
     "lib_core.so": "_core.abi3.so",
     "libpjrt_cpu_shim.so": "libpjrt_cpu_shim.so",
+    # One a torch minor version; the checkout has that of its environment.
+    "libtorch_tpu_glue.so": "libtorch_tpu_glue_2_15.so",
 }
 ADVICE = (
     "If protoc or libclang is named above, run tools/dev setup; if a crate cannot be downloaded,\n"
@@ -19,7 +21,7 @@ ADVICE = (
 
 
 # The crates whose libraries the package carries.
-CRATES = ("bridge", "pjrt_cpu_shim")
+CRATES = ("bridge", "pjrt_cpu_shim", "glue")
 
 
 def cargo_build(console: Console) -> None:

@@ -87,12 +87,25 @@ def ensure_jax(console: Console, stage: Stage) -> None:
     ensure(console, stage, VENV_JAX, "jax.lock")
 
 
+DIST_INFO = "torch_tpu_rs-0.1.0.dist-info"
+# What torch reads to find its backends.
+ENTRY_POINTS = "[torch.backends]\ntorch_tpu = torch_tpu._autoload:autoload\n"
+
+
 def link_package() -> None:
-    """Puts python/ on the environment's path: edits are live, nothing is copied."""
-    pth = site_packages(VENV) / "torch_tpu_checkout.pth"
-    text = f"{PACKAGE.parent}\n"
-    if not pth.is_file() or pth.read_text() != text:
-        pth.write_text(text)
+    """Puts python/ on the environment's path, with the entry point: edits are live, nothing is copied."""
+    packages = site_packages(VENV)
+    info = packages / DIST_INFO
+    info.mkdir(exist_ok=True)
+    files = {
+        packages / "torch_tpu_checkout.pth": f"{PACKAGE.parent}\n",
+        info / "METADATA": "Metadata-Version: 2.1\nName: torch-tpu-rs\nVersion: 0.1.0\n",
+        info / "entry_points.txt": ENTRY_POINTS,
+        info / "INSTALLER": "tools/dev\n",
+    }
+    for path, text in files.items():
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
 
 
 def write_locks(console: Console, *, upgrade: bool) -> None:

@@ -32,6 +32,8 @@ pub enum Status {
     NoLowering = 2,
     /// A function of the glue threw; the glue holds the exception.
     GlueThrew = 3,
+    /// An argument was resized: describe the arguments anew and call again.
+    Retry = 4,
 }
 
 /// The exception class that an error becomes.
@@ -223,6 +225,7 @@ pub struct Results {
 
 /// Functions of the core, called by a glue.
 #[repr(C)]
+#[derive(Debug)]
 pub struct CoreTable {
     /// [`ABI_VERSION`].
     pub version: u32,
@@ -263,8 +266,15 @@ pub struct CoreTable {
     pub upload: unsafe extern "C" fn(bytes: *const u8, len: usize, dst: *const TensorArg) -> u32,
     /// Copies a tensor to dense row-major host bytes.
     pub download: unsafe extern "C" fn(src: *const TensorArg, bytes: *mut u8, len: usize) -> u32,
-    /// Names of operators that have a lowering, `\n` between them: those with composite kernels must be registered.
-    pub op_names: unsafe extern "C" fn(text: *mut *const u8, len: *mut usize),
+    /// 1 when an operator has a lowering: one with a composite kernel must then be registered by name.
+    pub has_op: unsafe extern "C" fn(name: *const u8, name_len: usize, overload: *const u8, overload_len: usize) -> u32,
+    /// Registers torch's decomposition of an operator as its kernel; 1 when there is one. Takes Python's lock.
+    pub decompose: unsafe extern "C" fn(
+        name: *const u8,
+        name_len: usize,
+        overload: *const u8,
+        overload_len: usize,
+    ) -> u32,
     /// Called before an op runs on the CPU instead; an error when the policy forbids it.
     pub note_fallback: unsafe extern "C" fn(name: *const u8, len: usize) -> u32,
     /// Number of devices; starts the client. -1 on failure.
@@ -285,6 +295,7 @@ pub struct CoreTable {
 
 /// Functions of a glue, called by the core. `call` is what `dispatch` was given.
 #[repr(C)]
+#[derive(Debug)]
 pub struct GlueTable {
     /// [`ABI_VERSION`].
     pub version: u32,
@@ -305,6 +316,16 @@ pub struct GlueTable {
         seed: *mut u64,
         offset: *mut u64,
     ) -> u32,
+    /// Reads the seed and the next block of a device's default generator.
+    pub generator_get: unsafe extern "C" fn(device: i32, seed: *mut u64, offset: *mut u64) -> u32,
+    /// Sets them.
+    pub generator_set: unsafe extern "C" fn(device: i32, seed: u64, offset: u64) -> u32,
+    /// The current device of this thread.
+    pub current_device: unsafe extern "C" fn() -> i32,
+    /// Sets it.
+    pub set_current_device: unsafe extern "C" fn(device: i32) -> u32,
+    /// The text of the exception that a function of this table threw last on this thread.
+    pub thrown: unsafe extern "C" fn(text: *mut *const u8, len: *mut usize),
 }
 
 // SAFETY: tables are constants that hold function pointers only.

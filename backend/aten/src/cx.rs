@@ -1,20 +1,54 @@
 //! What a lowering works with: arguments by name, and the function it adds to.
 
+use std::cell::Cell;
+
 use dtype::{Class, ElementType};
 use smallvec::SmallVec;
 use stablehlo::{FunctionBuilder, Number, Value};
 
 use crate::{Arg, Call, Dims, Error, OutMeta, Result, ScalarRef, TensorMeta, compute_type};
 
-/// The values that stand for a call's tensors and numbers in the program.
+/// The values that stand for a call's tensors and numbers in the program, and which of them the lowering used.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// One for each of [`Call::tensors`].
-    pub tensors: Vec<Value>,
-    /// One for each of [`Call::scalars`].
-    pub scalars: Vec<Value>,
-    /// The random state, `ui64[3]`: seed, block, 0. Present for an op marked [`crate::OpDef::random`].
-    pub random: Option<Value>,
+    tensors: Vec<(Value, Cell<bool>)>,
+    scalars: Vec<(Value, Cell<bool>)>,
+    random: Option<Value>,
+}
+
+impl Inputs {
+    /// One value for each of [`Call::tensors`] and of [`Call::scalars`]; the random state, `ui64[3]` (seed, block, 0), for
+    /// an op marked [`crate::OpDef::random`].
+    pub fn new(tensors: Vec<Value>, scalars: Vec<Value>, random: Option<Value>) -> Self {
+        let unused = |all: Vec<Value>| all.into_iter().map(|v| (v, Cell::new(false))).collect();
+        Self {
+            tensors: unused(tensors),
+            scalars: unused(scalars),
+            random,
+        }
+    }
+
+    fn tensor(&self, i: u32) -> Value {
+        let (value, used) = &self.tensors[i as usize];
+        used.set(true);
+        *value
+    }
+
+    fn scalar(&self, i: u32) -> Value {
+        let (value, used) = &self.scalars[i as usize];
+        used.set(true);
+        *value
+    }
+
+    /// Positions of the tensors that were asked for.
+    pub fn used_tensors(&self) -> impl Iterator<Item = usize> {
+        self.tensors.iter().enumerate().filter(|(_, (_, used))| used.get()).map(|(i, _)| i)
+    }
+
+    /// Positions of the numbers that were asked for.
+    pub fn used_scalars(&self) -> impl Iterator<Item = usize> {
+        self.scalars.iter().enumerate().filter(|(_, (_, used))| used.get()).map(|(i, _)| i)
+    }
 }
 
 /// What a lowering returns: as many values as the op has results, `None` where one is not wanted or not changed.
@@ -118,7 +152,7 @@ impl<'c, 'a> Cx<'c, 'a> {
     pub fn opt_tensor(&self, name: &str) -> Result<Option<Value>> {
         match self.call.arg(name) {
             None => Ok(None),
-            Some(Arg::Tensor(i)) => Ok(Some(self.inputs.tensors[*i as usize])),
+            Some(Arg::Tensor(i)) => Ok(Some(self.inputs.tensor(*i))),
             Some(_) => self.want(name, "a tensor", None),
         }
     }
@@ -135,7 +169,7 @@ impl<'c, 'a> Cx<'c, 'a> {
             None => Ok(Vec::new()),
             Some(Arg::Tensors(list)) => Ok(list
                 .iter()
-                .map(|i| i.map(|i| self.inputs.tensors[i as usize]))
+                .map(|i| i.map(|i| self.inputs.tensor(i)))
                 .collect()),
             Some(_) => self.want(name, "a list of tensors", None),
         }
@@ -263,11 +297,11 @@ impl<'c, 'a> Cx<'c, 'a> {
         match self.call.arg(name) {
             None => Ok(None),
             Some(Arg::Scalar(s)) => {
-                let v = self.inputs.scalars[s.index as usize];
+                let v = self.inputs.scalar(s.index);
                 Ok(Some(self.cast(v, element)?))
             }
             Some(Arg::Tensor(i)) if self.call.tensors[*i as usize].dims.is_empty() => {
-                let v = self.inputs.tensors[*i as usize];
+                let v = self.inputs.tensor(*i);
                 Ok(Some(self.cast(v, element)?))
             }
             Some(_) => {
@@ -292,7 +326,7 @@ impl<'c, 'a> Cx<'c, 'a> {
             None => Ok(Vec::new()),
             Some(Arg::Scalars(list)) => list
                 .iter()
-                .map(|s| self.cast(self.inputs.scalars[s.index as usize], element))
+                .map(|s| self.cast(self.inputs.scalar(s.index), element))
                 .collect(),
             Some(Arg::Floats(list)) => list
                 .iter()
@@ -317,7 +351,7 @@ impl<'c, 'a> Cx<'c, 'a> {
     pub fn operand(&mut self, name: &str, element: ElementType) -> Result<Value> {
         match self.call.arg(name) {
             Some(Arg::Tensor(i)) => {
-                let v = self.inputs.tensors[*i as usize];
+                let v = self.inputs.tensor(*i);
                 self.cast(v, element)
             }
             _ => self.scalar(name, element),

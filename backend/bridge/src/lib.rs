@@ -1,7 +1,9 @@
 //! The Python extension module `torch_tpu._core`: a thin face over the Rust crates. Only this crate knows Python.
 
 mod aot;
+mod core_table;
 mod doctor;
+mod eager;
 mod locate;
 
 use pyo3::prelude::*;
@@ -15,5 +17,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(aot::aot_worker, module)?)?;
     module.add_function(wrap_pyfunction!(doctor::doctor, module)?)?;
     module.add_function(wrap_pyfunction!(locate::plugin_path, module)?)?;
+    eager::register(module)?;
     Ok(())
 }

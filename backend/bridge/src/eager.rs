@@ -1,0 +1,295 @@
+//! The Python face of the eager runtime.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
+use std::path::PathBuf;
+
+use glue_abi::{CoreTable, ErrorKind, GlueTable, LAYOUT, Status};
+use pjrt::platform::{self, Platform};
+use pyo3::exceptions::{PyImportError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use runtime::{Config, Error, Result, runtime};
+
+use crate::core_table::{CORE, glue, set_glue};
+use crate::locate::{libtpu, plugin_path, set};
+
+/// A runtime error as the Python exception of its class.
+pub(crate) fn raise(error: Error) -> PyErr {
+    match error {
+        Error::Raised { kind, message } => match kind {
+            ErrorKind::Index => PyIndexError::new_err(message),
+            ErrorKind::Value => PyValueError::new_err(message),
+            ErrorKind::Type => PyTypeError::new_err(message),
+            ErrorKind::NotImplemented => PyNotImplementedError::new_err(message),
+            ErrorKind::OutOfMemory => out_of_memory(message),
+            ErrorKind::Runtime => PyRuntimeError::new_err(message),
+        },
+        other => PyRuntimeError::new_err(other.to_string()),
+    }
+}
+
+/// torch's own class where torch is imported.
+fn out_of_memory(message: String) -> PyErr {
+    Python::attach(|py| {
+        let class = py.import("torch").and_then(|torch| torch.getattr("OutOfMemoryError"));
+        match class.and_then(|class| class.call1((message.clone(),))) {
+            Ok(value) => PyErr::from_value(value),
+            Err(_) => PyRuntimeError::new_err(message),
+        }
+    })
+}
+
+/// The plugin for this process: TORCH_TPU_PJRT_PLUGIN, a TPU's library, or the simulator, saying so once.
+fn find_plugin() -> Result<Config> {
+    let choice = platform::current()?;
+    let plugin: PyResult<PathBuf> = Python::attach(|py| match choice.platform {
+        Platform::Sim => plugin_path(py),
+        Platform::Tpu if set("TORCH_TPU_PJRT_PLUGIN").is_some() => plugin_path(py),
+        Platform::Tpu => libtpu(py),
+    });
+    let plugin = plugin.map_err(|e| Error::runtime(e.to_string()))?;
+    let asked = std::env::var_os("TORCH_TPU_PLATFORM").is_some_and(|v| !v.is_empty() && v != "auto");
+    if choice.platform == Platform::Sim && !asked && set("TORCH_TPU_PJRT_PLUGIN").is_none() {
+        // Said once, on stderr, and not an error: the contract of TORCH_TPU_PLATFORM=auto.
+        #[allow(clippy::print_stderr)]
+        {
+            eprintln!("torch_tpu: no TPU found, using the simulated v6e (TORCH_TPU_PLATFORM=sim silences this)");
+        }
+    }
+    Ok(Config { plugin })
+}
+
+/// Opens the glue at `path` for the imported torch.
+#[pyfunction]
+pub(crate) fn open_glue(path: PathBuf) -> PyResult<()> {
+    type Open = unsafe extern "C" fn(*const CoreTable, *const u32, *mut c_char, usize) -> *const GlueTable;
+    if glue().is_some() {
+        return Ok(());
+    }
+    runtime::configure(find_plugin);
+    let failed = |why: String| PyImportError::new_err(format!("cannot open {}: {why}", path.display()));
+    // Everything is bound at once: a symbol that torch lacks is an error here and not an abort later.
+    let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
+    // SAFETY: the library is ours; its initializers only fill tables of torch.
+    let library = unsafe { libloading::os::unix::Library::open(Some(&path), flags) }.map_err(|e| failed(e.to_string()))?;
+    // SAFETY: the symbol has this type in every glue; versions and layouts are compared by it.
+    let open = unsafe { library.get::<Open>(b"torch_tpu_glue_open\0") }.map_err(|e| failed(e.to_string()))?;
+    let mut reason = [0 as c_char; 1024];
+    // SAFETY: the core's table is a static; the reason has its capacity.
+    let table = unsafe { open(&CORE, LAYOUT.as_ptr(), reason.as_mut_ptr(), reason.len()) };
+    // SAFETY: the glue gives a static table or null.
+    let table: Option<&'static GlueTable> = unsafe { table.as_ref() };
+    let Some(table) = table else {
+        // SAFETY: the glue ended the text by a zero.
+        let text = unsafe { CStr::from_ptr(reason.as_ptr()) };
+        return Err(failed(text.to_string_lossy().into_owned()));
+    };
+    set_glue(table);
+    // torch keeps functions of it for the life of the process.
+    std::mem::forget(library);
+    Ok(())
+}
+
+/// Asks Python for a decomposition of an operator.
+pub(crate) fn decompose(name: &str, overload: &str) -> Result<bool> {
+    Python::attach(|py| {
+        py.import("torch_tpu._decompose")
+            .and_then(|module| module.call_method1("register", (name, overload)))
+            .and_then(|answer| answer.extract())
+            .map_err(|e| Error::runtime(format!("cannot decompose {name}: {e}")))
+    })
+}
+
+/// Number of devices; starts the client.
+#[pyfunction]
+pub(crate) fn device_count(py: Python<'_>) -> PyResult<usize> {
+    py.detach(|| runtime().map(|r| r.devices.len())).map_err(raise)
+}
+
+/// Whether the client was started in this process.
+#[pyfunction]
+pub(crate) fn is_initialized() -> bool {
+    runtime::runtime_if_started().is_some()
+}
+
+/// Whether this process was forked from one that had started the client.
+#[pyfunction]
+pub(crate) fn is_in_bad_fork() -> bool {
+    runtime::in_bad_fork()
+}
+
+fn the_glue() -> PyResult<&'static GlueTable> {
+    glue().ok_or_else(|| PyRuntimeError::new_err("torch_tpu is not connected to torch: import torch first"))
+}
+
+fn thrown(status: u32) -> PyResult<()> {
+    if status == Status::Ok as u32 {
+        return Ok(());
+    }
+    let (mut text, mut len) = (std::ptr::null(), 0);
+    let table = the_glue()?;
+    // SAFETY: the glue gives a text that stays until its next failure on this thread.
+    let message = unsafe {
+        (table.thrown)(&mut text, &mut len);
+        String::from_utf8_lossy(if len == 0 { &[] } else { std::slice::from_raw_parts(text, len) }).into_owned()
+    };
+    Err(PyRuntimeError::new_err(message))
+}
+
+/// The current device of this thread.
+#[pyfunction]
+pub(crate) fn current_device() -> PyResult<i32> {
+    // SAFETY: no arguments.
+    Ok(unsafe { (the_glue()?.current_device)() })
+}
+
+/// Sets the current device of this thread.
+#[pyfunction]
+pub(crate) fn set_device(device: i32) -> PyResult<()> {
+    // SAFETY: no pointers.
+    thrown(unsafe { (the_glue()?.set_current_device)(device) })
+}
+
+/// Seed and next block of a device's default generator.
+#[pyfunction]
+pub(crate) fn rng_get(device: i32) -> PyResult<(u64, u64)> {
+    let (mut seed, mut offset) = (0, 0);
+    // SAFETY: two places to write to.
+    thrown(unsafe { (the_glue()?.generator_get)(device, &mut seed, &mut offset) })?;
+    Ok((seed, offset))
+}
+
+/// Sets them.
+#[pyfunction]
+pub(crate) fn rng_set(device: i32, seed: u64, offset: u64) -> PyResult<()> {
+    // SAFETY: no pointers.
+    thrown(unsafe { (the_glue()?.generator_set)(device, seed, offset) })
+}
+
+/// Waits for a device, or for all.
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()> {
+    py.detach(|| match runtime::runtime_if_started() {
+        Some(runtime) => runtime.synchronize(device),
+        None => Ok(()),
+    })
+    .map_err(raise)
+}
+
+/// `strict` or `debug`.
+#[pyfunction]
+pub(crate) fn eager_mode(py: Python<'_>) -> PyResult<&'static str> {
+    let runtime = py.detach(runtime).map_err(raise)?;
+    Ok(if runtime.debug() { "debug" } else { "strict" })
+}
+
+/// Sets the mode.
+#[pyfunction]
+pub(crate) fn set_eager_mode(py: Python<'_>, mode: &str) -> PyResult<()> {
+    let runtime = py.detach(runtime).map_err(raise)?;
+    match mode {
+        "strict" => runtime.set_debug(false),
+        "debug" => runtime.set_debug(true),
+        other => {
+            return Err(PyValueError::new_err(format!("{other:?} is no eager mode: use \"strict\" or \"debug\"")));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes and counts held by tensors of a device, and what the plugin says of its memory.
+#[pyfunction]
+pub(crate) fn memory_stats<'py>(py: Python<'py>, device: usize) -> PyResult<Bound<'py, PyDict>> {
+    let runtime = py.detach(runtime).map_err(raise)?;
+    let state = runtime.device(device).map_err(raise)?;
+    let (usage, plugin) = (state.account.usage(), state.device.memory_stats().ok());
+    let out = PyDict::new(py);
+    out.set_item("current", usage.current)?;
+    out.set_item("peak", usage.peak)?;
+    out.set_item("allocations", usage.allocations)?;
+    out.set_item("frees", usage.frees)?;
+    out.set_item("total", usage.total)?;
+    if let Some(p) = plugin {
+        out.set_item("plugin_bytes_in_use", p.bytes_in_use)?;
+        out.set_item("plugin_peak_bytes_in_use", p.peak_bytes_in_use)?;
+        out.set_item("plugin_bytes_limit", p.bytes_limit)?;
+    }
+    Ok(out)
+}
+
+/// Sets the peaks back to what is held.
+#[pyfunction]
+pub(crate) fn reset_peak_memory(py: Python<'_>, device: usize) -> PyResult<()> {
+    let runtime = py.detach(runtime).map_err(raise)?;
+    let state = runtime.device(device).map_err(raise)?;
+    state.account.reset_peak();
+    // Not every plugin keeps a peak.
+    let _ = state.device.clear_memory_stats();
+    Ok(())
+}
+
+/// Kind, coordinates, attributes, memory of a device.
+#[pyfunction]
+pub(crate) fn device_properties<'py>(py: Python<'py>, device: usize) -> PyResult<Bound<'py, PyDict>> {
+    let runtime = py.detach(runtime).map_err(raise)?;
+    let state = runtime.device(device).map_err(raise)?;
+    let description = state.device.description();
+    let out = PyDict::new(py);
+    out.set_item("name", &description.kind)?;
+    out.set_item("id", description.id)?;
+    out.set_item("coords", description.coords())?;
+    out.set_item("platform", runtime.client.platform_name())?;
+    out.set_item("platform_version", runtime.client.platform_version())?;
+    out.set_item("simulated", runtime.simulated)?;
+    out.set_item("total_memory", state.device.memory_stats().ok().and_then(|m| m.bytes_limit))?;
+    Ok(out)
+}
+
+/// Ops that ran on the CPU, and how often.
+#[pyfunction]
+pub(crate) fn fallbacks() -> BTreeMap<String, u64> {
+    runtime::fallbacks()
+}
+
+/// Forgets them.
+#[pyfunction]
+pub(crate) fn reset_fallbacks() {
+    runtime::reset_fallbacks();
+}
+
+/// Counters of the executable cache.
+#[pyfunction]
+pub(crate) fn cache_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let stats = runtime::cache_stats();
+    let out = PyDict::new(py);
+    out.set_item("hits", stats.hits)?;
+    out.set_item("misses", stats.misses)?;
+    out.set_item("entries", stats.entries)?;
+    out.set_item("compile_seconds", stats.compile_seconds)?;
+    Ok(out)
+}
+
+/// Forgets every program.
+#[pyfunction]
+pub(crate) fn clear_cache() {
+    runtime::clear_cache();
+}
+
+/// Names of the ops that have a lowering.
+#[pyfunction]
+pub(crate) fn lowered_ops() -> Vec<&'static str> {
+    aten::all().map(|op| op.name).collect()
+}
+
+/// Adds the functions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    macro_rules! add {
+        ($($name:ident),*) => { $( module.add_function(wrap_pyfunction!($name, module)?)?; )* };
+    }
+    add!(open_glue, device_count, is_initialized, is_in_bad_fork, current_device, set_device, rng_get, rng_set);
+    add!(synchronize, eager_mode, set_eager_mode, memory_stats, reset_peak_memory, device_properties);
+    add!(fallbacks, reset_fallbacks, cache_stats, clear_cache, lowered_ops);
+    Ok(())
+}

@@ -1,0 +1,303 @@
+#include "call.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
+#include <c10/core/ScalarType.h>
+
+#include "allocator.h"
+#include "describe.h"
+#include "error.h"
+#include "guard.h"
+
+namespace tpu {
+
+namespace {
+
+at::Tensor to_meta(const at::Tensor& tensor) {
+  // Host scalars stay: Meta kernels promote them as the op itself would.
+  if (!tensor.defined() || (tensor.device().is_cpu() && tensor.dim() == 0) || tensor.layout() != c10::kStrided) {
+    return tensor;
+  }
+  at::Tensor meta = at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return meta;
+}
+
+c10::IValue to_meta(const c10::IValue& value) {
+  if (value.isTensor()) return to_meta(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (at::Tensor tensor : value.toTensorList()) list.push_back(to_meta(tensor));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
+      list.push_back(tensor ? std::optional<at::Tensor>(to_meta(*tensor)) : std::nullopt);
+    }
+    return list;
+  }
+  if (value.isDevice()) return c10::IValue(c10::Device(c10::kMeta));
+  if (value.isGenerator()) return c10::IValue();
+  return value;
+}
+
+void append(const c10::IValue& value, std::vector<at::Tensor>* out) {
+  if (value.isTensor()) {
+    out->push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (at::Tensor tensor : value.toTensorList()) out->push_back(tensor);
+  }
+}
+
+at::Tensor make_tensor(const TensorResult& result) {
+  const auto device = static_cast<c10::DeviceIndex>(result.device);
+  c10::Storage storage(c10::Storage::use_byte_size_t{}, static_cast<size_t>(result.nbytes),
+                       adopt(result.storage, device), allocator(), true);
+  auto tensor = at::detail::make_tensor_base<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(result.dtype)));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides({result.sizes, result.ndim}, {result.strides, result.ndim});
+  return tensor;
+}
+
+}  // namespace
+
+Call::Call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack* stack)
+    : op_(op), info_(info), stack_(stack), first_(stack->size() - info.kinds.size()) {}
+
+template <class T>
+T* Call::allocate(size_t count) {
+  const size_t bytes = (count * sizeof(T) + 15) / 16 * 16;
+  if (used_ + bytes <= sizeof inline_) {
+    void* at = inline_ + used_;
+    used_ += bytes;
+    return static_cast<T*>(at);
+  }
+  more_.emplace_back(bytes);
+  return reinterpret_cast<T*>(more_.back().data());
+}
+
+bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
+  out->tag = kTagNone;
+  out->len = 0;
+  out->payload = 0;
+  out->imaginary = 0;
+  if (value.isNone()) return true;
+  switch (tag) {
+    case kTagTensor: {
+      const auto& tensor = value.toTensor();
+      auto* arg = allocate<TensorArg>(1);
+      if (!describe(tensor, arg)) return false;
+      if (device_ < 0 && arg->kind == kDevice) device_ = arg->device;
+      out->tag = kTagTensor;
+      out->payload = reinterpret_cast<uint64_t>(arg);
+      return true;
+    }
+    case kTagTensors: {
+      const auto list = value.toListRef();
+      auto* args = allocate<TensorArg>(list.size());
+      for (size_t i = 0; i < list.size(); i++) {
+        if (list[i].isNone()) {
+          std::memset(&args[i], 0, sizeof args[i]);
+        } else if (!describe(list[i].toTensor(), &args[i])) {
+          return false;
+        }
+        if (device_ < 0 && args[i].kind == kDevice) device_ = args[i].device;
+      }
+      out->tag = kTagTensors;
+      out->len = static_cast<uint32_t>(list.size());
+      out->payload = reinterpret_cast<uint64_t>(args);
+      return true;
+    }
+    case kTagFloat:
+    case kTagInt:
+    case kTagBool:
+    case kTagDtype: {
+      if (value.isInt()) {
+        out->tag = tag == kTagDtype ? kTagDtype : kTagInt;
+        out->payload = static_cast<uint64_t>(value.toInt());
+      } else if (value.isDouble()) {
+        const double real = value.toDouble();
+        out->tag = kTagFloat;
+        std::memcpy(&out->payload, &real, sizeof real);
+      } else if (value.isBool()) {
+        out->tag = kTagBool;
+        out->payload = value.toBool();
+      } else if (value.isComplexDouble()) {
+        const auto number = value.toComplexDouble();
+        const double real = number.real();
+        out->tag = kTagComplex;
+        std::memcpy(&out->payload, &real, sizeof real);
+        out->imaginary = number.imag();
+      } else {
+        return false;
+      }
+      return true;
+    }
+    case kTagInts: {
+      if (value.isInt()) return add(value, kTagInt, out);
+      const auto list = value.toListRef();
+      auto* ints = allocate<int64_t>(list.size());
+      for (size_t i = 0; i < list.size(); i++) {
+        if (!list[i].isInt()) return false;
+        ints[i] = list[i].toInt();
+      }
+      out->tag = kTagInts;
+      out->len = static_cast<uint32_t>(list.size());
+      out->payload = reinterpret_cast<uint64_t>(ints);
+      return true;
+    }
+    case kTagFloats: {
+      const auto list = value.toListRef();
+      auto* floats = allocate<double>(list.size());
+      for (size_t i = 0; i < list.size(); i++) floats[i] = list[i].toDouble();
+      out->tag = kTagFloats;
+      out->len = static_cast<uint32_t>(list.size());
+      out->payload = reinterpret_cast<uint64_t>(floats);
+      return true;
+    }
+    case kTagBools: {
+      const auto list = value.toListRef();
+      auto* bools = allocate<uint8_t>(list.size());
+      for (size_t i = 0; i < list.size(); i++) bools[i] = list[i].toBool();
+      out->tag = kTagBools;
+      out->len = static_cast<uint32_t>(list.size());
+      out->payload = reinterpret_cast<uint64_t>(bools);
+      return true;
+    }
+    case kTagScalars: {
+      const auto list = value.toListRef();
+      auto* scalars = allocate<Arg>(list.size());
+      for (size_t i = 0; i < list.size(); i++) {
+        if (!add(list[i], kTagFloat, &scalars[i])) return false;
+      }
+      out->tag = kTagScalars;
+      out->len = static_cast<uint32_t>(list.size());
+      out->payload = reinterpret_cast<uint64_t>(scalars);
+      return true;
+    }
+    case kTagStr: {
+      const auto& text = value.toStringRef();
+      out->tag = kTagStr;
+      out->len = static_cast<uint32_t>(text.size());
+      out->payload = reinterpret_cast<uint64_t>(text.data());
+      return true;
+    }
+    case kTagDevice:
+      out->tag = kTagDevice;
+      out->payload = static_cast<uint64_t>(value.toDevice().index());
+      if (device_ < 0 && value.toDevice().type() == c10::DeviceType::PrivateUse1) device_ = value.toDevice().index();
+      return true;
+    case kTagGenerator:
+      out->tag = kTagGenerator;
+      out->payload = reinterpret_cast<uint64_t>(value.toGenerator().unsafeGetGeneratorImpl());
+      return true;
+    default:
+      return true;
+  }
+}
+
+Status Call::run() {
+  const size_t count = info_.kinds.size();
+  args_.resize(count);
+  for (;;) {
+    used_ = 0;
+    more_.clear();
+    for (size_t i = 0; i < count; i++) {
+      const auto& value = (*stack_)[first_ + i];
+      if (C10_UNLIKELY(!add(value, info_.tags[i], &args_[i]))) return kNoLowering;
+      if (C10_UNLIKELY(info_.written[i]) && value.isTensor() && value.toTensor().defined()) {
+        at::assert_no_internal_overlap(value.toTensor());
+      }
+    }
+    if (device_ < 0) device_ = current_device();
+    Results results{};
+    const auto status = static_cast<Status>(
+        core->dispatch(info_.op, args_.data(), static_cast<uint32_t>(count), device_, this, &results));
+    if (C10_LIKELY(status == kOk)) push_results(results);
+    if (status != kRetry) return status;
+  }
+}
+
+void Call::push_results(const Results& results) {
+  auto& stack = *stack_;
+  c10::SmallVector<c10::IValue, 4> returned;
+  size_t next = 0;
+  for (uint32_t r = 0; r < results.returns; r++) {
+    const int32_t count = results.counts[r];
+    if (count == -2) {
+      returned.emplace_back(stack[first_ + info_.return_alias[r]]);
+    } else if (count == -1) {
+      const auto& result = results.tensors[next++];
+      returned.emplace_back(result.defined ? make_tensor(result) : at::Tensor());
+    } else {
+      c10::List<at::Tensor> list;
+      list.reserve(count);
+      for (int32_t i = 0; i < count; i++) list.push_back(make_tensor(results.tensors[next++]));
+      returned.emplace_back(std::move(list));
+    }
+  }
+  stack.resize(first_);
+  for (auto& value : returned) stack.emplace_back(std::move(value));
+}
+
+void Call::add_result(const at::Tensor& tensor) {
+  TensorResult result{};
+  if (tensor.defined()) {
+    result.defined = 1;
+    result.sizes = tensor.sizes().data();
+    result.strides = tensor.strides().data();
+    result.ndim = static_cast<uint32_t>(tensor.dim());
+    result.dtype = static_cast<int8_t>(tensor.scalar_type());
+  }
+  results_.push_back(result);
+}
+
+void Call::meta(Results* out) {
+  meta_inputs_.clear();
+  for (size_t i = first_; i < stack_->size(); i++) meta_inputs_.push_back(to_meta((*stack_)[i]));
+  meta_stack_ = meta_inputs_;
+  op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &meta_stack_);
+  results_.clear();
+  counts_.clear();
+  for (size_t r = 0; r < meta_stack_.size(); r++) {
+    if (info_.return_alias[r] >= 0) {
+      counts_.push_back(-2);
+    } else if (meta_stack_[r].isTensor()) {
+      counts_.push_back(-1);
+      add_result(meta_stack_[r].toTensor());
+    } else if (meta_stack_[r].isTensorList()) {
+      const auto list = meta_stack_[r].toTensorVector();
+      counts_.push_back(static_cast<int32_t>(list.size()));
+      for (const auto& tensor : list) add_result(tensor);
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(false, op_.operator_name(), " returns something that is no tensor");
+    }
+  }
+  *out = {results_.data(), counts_.data(), static_cast<uint32_t>(counts_.size()), static_cast<uint32_t>(results_.size())};
+}
+
+std::vector<at::Tensor> Call::written_tensors(const torch::jit::Stack& stack) const {
+  const size_t first = stack.size() - info_.kinds.size();
+  std::vector<at::Tensor> out;
+  for (size_t i = 0; i < info_.kinds.size(); i++) {
+    if (info_.written[i]) append(stack[first + i], &out);
+  }
+  return out;
+}
+
+void Call::meta_written(Results* out) {
+  results_.clear();
+  counts_.clear();
+  for (const auto& tensor : written_tensors(meta_inputs_)) add_result(tensor);
+  *out = {results_.data(), counts_.data(), 0, static_cast<uint32_t>(results_.size())};
+}
+
+void Call::resize(uint32_t written, at::IntArrayRef sizes) {
+  auto tensors = written_tensors(*stack_);
+  at::native::resize_output(tensors.at(written), sizes);
+}
+
+}  // namespace tpu

@@ -1,0 +1,32 @@
+// From a status of the core to torch's exception.
+#pragma once
+#include <c10/util/Exception.h>
+
+#include "abi.h"
+
+namespace tpu {
+
+// Throws the core's last error in the class that it names.
+[[noreturn]] void throw_last_error();
+
+inline void check(uint32_t status) {
+  if (C10_UNLIKELY(status != kOk)) throw_last_error();
+}
+
+// Remembers the exception in flight for GlueTable::thrown. Called inside a catch block.
+void remember_exception() noexcept;
+void thrown_text(const char** text, size_t* len);
+
+// Runs `body`; an exception becomes kGlueThrew, so that none crosses into Rust.
+template <class F>
+uint32_t guarded(F&& body) noexcept {
+  try {
+    body();
+    return kOk;
+  } catch (...) {
+    remember_exception();
+    return kGlueThrew;
+  }
+}
+
+}  // namespace tpu

@@ -1,0 +1,10 @@
+#pragma once
+
+namespace tpu {
+
+void register_hooks();
+void register_tensors();
+void register_fallback();
+void register_autocast();
+
+}  // namespace tpu

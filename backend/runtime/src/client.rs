@@ -1,0 +1,208 @@
+//! The process's client, started at its first use.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use pjrt::plugin::PluginClient;
+use pjrt::{Client, CompileOptions, Device, ExecuteOptions};
+
+use crate::memory::{Account, Usage};
+use crate::scalar::ScalarCache;
+use crate::storage::Tracked;
+use crate::{Error, Result};
+
+/// Which plugin to load, decided at import.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The plugin's library.
+    pub plugin: PathBuf,
+}
+
+/// Gives the configuration at the first use; its error text becomes the exception's.
+type Configure = Box<dyn Fn() -> Result<Config> + Send + Sync>;
+
+static CONFIGURE: OnceLock<Configure> = OnceLock::new();
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+static STARTING: Mutex<()> = Mutex::new(());
+/// The process that started the client; a forked child must not use it.
+static OWNER: AtomicU64 = AtomicU64::new(0);
+
+/// How many recent results of a device [`Runtime::outstanding`] looks through.
+const RECENT: usize = 128;
+
+/// One device.
+#[derive(Debug)]
+pub struct DeviceState {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// What an execution on it needs.
+    pub options: ExecuteOptions,
+    /// Bytes held by tensors.
+    pub account: &'static Account,
+    /// Numbers that are already there.
+    pub scalars: ScalarCache,
+    recent: Mutex<VecDeque<Weak<Tracked>>>,
+}
+
+impl DeviceState {
+    /// Remembers a result, for [`Runtime::synchronize`].
+    pub(crate) fn issued(&self, result: &Arc<Tracked>) {
+        let mut recent = self.recent.lock();
+        if recent.len() >= RECENT {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::downgrade(result));
+    }
+
+    /// Recent results that still exist.
+    pub fn outstanding(&self) -> Vec<Arc<Tracked>> {
+        self.recent.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// The client and its devices.
+#[derive(Debug)]
+pub struct Runtime {
+    /// The client.
+    pub client: Arc<dyn Client>,
+    /// Addressable devices, in order.
+    pub devices: Vec<DeviceState>,
+    /// How programs are compiled.
+    pub options: CompileOptions,
+    /// Whether the devices are simulated: results are at hand, so conditions on data are verified at the call.
+    pub simulated: bool,
+    debug: AtomicBool,
+}
+
+/// Says how to find the plugin; called once, at import.
+pub fn configure(configure: impl Fn() -> Result<Config> + Send + Sync + 'static) {
+    // A second import of the package in one process changes nothing.
+    let _ = CONFIGURE.set(Box::new(configure));
+}
+
+/// The client, if something started it.
+pub fn runtime_if_started() -> Option<&'static Runtime> {
+    RUNTIME.get()
+}
+
+/// The client; starts it when it is not there.
+#[inline]
+pub fn runtime() -> Result<&'static Runtime> {
+    match RUNTIME.get() {
+        Some(found) => Ok(found),
+        None => start(),
+    }
+}
+
+/// Whether this process was forked from one that had started the client.
+pub fn in_bad_fork() -> bool {
+    let owner = OWNER.load(Relaxed);
+    owner != 0 && owner != u64::from(std::process::id())
+}
+
+#[cold]
+fn start() -> Result<&'static Runtime> {
+    let _starting = STARTING.lock();
+    if let Some(found) = RUNTIME.get() {
+        return Ok(found);
+    }
+    let configure = CONFIGURE.get().ok_or_else(|| Error::runtime("torch_tpu was not imported"))?;
+    let config = configure()?;
+    let client = PluginClient::open(&config.plugin, &[]).map_err(|e| Error::from(e).during("cannot start the tpu device"))?;
+    let made = Runtime::new(client)?;
+    OWNER.store(u64::from(std::process::id()), Relaxed);
+    Ok(RUNTIME.get_or_init(|| made))
+}
+
+impl Runtime {
+    fn new(client: Arc<dyn Client>) -> Result<Self> {
+        let all = client.addressable_devices();
+        let several = all.len() > 1;
+        let platform = client.platform_name().to_owned();
+        let mut options = CompileOptions::default();
+        if platform != "tpu" {
+            // Both are XLA CPU's: max and min must let NaN through, and every rounding that torch makes must be made.
+            options = options.with("xla_cpu_enable_fast_min_max", false).with("xla_allow_excess_precision", false);
+        }
+        options.message.compile_portable_executable = several;
+        let devices = all
+            .into_iter()
+            .map(|device| DeviceState {
+                options: ExecuteOptions { device: several.then(|| device.clone()), ..Default::default() },
+                device,
+                // Buffers outlive everything, so their accounts do too.
+                account: Box::leak(Box::default()),
+                scalars: ScalarCache::default(),
+                recent: Mutex::default(),
+            })
+            .collect();
+        Ok(Self {
+            client,
+            devices,
+            options,
+            simulated: platform != "tpu",
+            debug: AtomicBool::new(flag("TORCH_TPU_LAUNCH_BLOCKING")),
+        })
+    }
+
+    /// The device at an index.
+    #[inline]
+    pub fn device(&self, index: usize) -> Result<&DeviceState> {
+        self.devices.get(index).ok_or_else(|| {
+            Error::runtime(format!("invalid device ordinal {index}: there are {} tpu devices", self.devices.len()))
+        })
+    }
+
+    /// Whether every op waits for its result.
+    pub fn debug(&self) -> bool {
+        self.debug.load(Relaxed)
+    }
+
+    /// Makes every op wait for its result, or not.
+    pub fn set_debug(&self, on: bool) {
+        self.debug.store(on, Relaxed);
+    }
+
+    /// Waits for all work on a device, or on all.
+    pub fn synchronize(&self, device: Option<usize>) -> Result<()> {
+        let range = match device {
+            Some(i) => std::slice::from_ref(self.device(i)?),
+            None => &self.devices[..],
+        };
+        for device in range {
+            for result in device.outstanding() {
+                wait(&result)?;
+            }
+        }
+        crate::dispatch::verify_pending()
+    }
+
+    /// Bytes held by tensors of a device.
+    pub fn usage(&self, device: usize) -> Result<Usage> {
+        Ok(self.device(device)?.account.usage())
+    }
+}
+
+/// Waits until a result is there; its error names what computed it.
+pub(crate) fn wait(result: &Tracked) -> Result<()> {
+    if result.buffer.is_deleted().unwrap_or(true) {
+        return Ok(());
+    }
+    result.buffer.ready().and_then(|event| event.wait()).map_err(|e| name_origin(e, result))
+}
+
+/// An error that a buffer gave, with the op that computed it.
+pub(crate) fn name_origin(e: pjrt::Error, result: &Tracked) -> Error {
+    match &result.origin {
+        Some(origin) => Error::from(e).during(&format!("{origin} failed")),
+        None => e.into(),
+    }
+}
+
+/// Whether an environment variable is set to something other than 0.
+pub(crate) fn flag(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0")
+}

@@ -1,0 +1,45 @@
+"""Connects the package to torch: called by torch itself, through the entry point `torch.backends`."""
+
+import importlib.util
+from pathlib import Path
+
+SUPPORTED = ("2.13", "2.14", "2.15")
+_done = False
+
+
+def glue_path(torch_version: str) -> Path:
+    """The glue library for this torch; ImportError when the version is not supported or the library not there."""
+    minor = ".".join(torch_version.split(".")[:2])
+    folder = Path(__file__).parent
+    path = folder / f"libtorch_tpu_glue_{minor.replace('.', '_')}.so"
+    if path.exists():
+        return path
+    have = sorted(p.stem.removeprefix("libtorch_tpu_glue_").replace("_", ".") for p in folder.glob("libtorch_tpu_glue_*.so"))
+    built = f"this build has a glue for torch {', '.join(have)}" if have else "this build has no glue: run tools/dev build"
+    raise ImportError(
+        f"torch_tpu supports torch {SUPPORTED[0]} to {SUPPORTED[-1]}; torch {torch_version} is installed and {built}"
+    )
+
+
+def autoload() -> None:
+    """Registers the device "tpu" and its module torch.tpu. Does nothing the second time."""
+    global _done
+    if _done:
+        return
+    import torch
+
+    from torch_tpu import _core
+
+    path = glue_path(torch.__version__)
+    # The name and the module come before the first use of the device.
+    torch.utils.rename_privateuse1_backend("tpu")
+    from torch_tpu import _device
+
+    torch._register_device_module("tpu", _device)
+    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_storage=True)
+    _core.open_glue(path)
+    _done = True
+
+
+def is_torch_installed() -> bool:
+    return importlib.util.find_spec("torch") is not None

@@ -1,0 +1,93 @@
+"""The second tier: torch's own decompositions, registered as kernels when an op is first met.
+
+The core asks when an op has no lowering. An op whose decomposition torch knows gets it as its kernel from then on; its
+`out=` and in-place forms are made from the functional one.
+"""
+
+import functools
+
+import torch
+
+_library: torch.library.Library | None = None
+_registered: set[str] = set()
+
+
+@functools.cache
+def _table() -> dict:
+    """torch's decompositions. Importing them costs a fraction of a second, so only a first need does."""
+    import torch._decomp
+    import torch._refs
+
+    return torch._decomp.global_decomposition_table["post_autograd"]
+
+
+def _functional(packet, overload):
+    """The functional overload that a mutating one stands for, and the names of the arguments it writes."""
+    written = [a.name for a in overload._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    if not written:
+        return overload, written
+    own = [(a.name, str(a.type)) for a in overload._schema.arguments if a.name not in written or a.name == "self"]
+    name = overload._schema.name.removeprefix("aten::")
+    base = getattr(torch.ops.aten, name.removesuffix("_") if name.endswith("_") and not name.endswith("__") else name)
+    for candidate in base.overloads():
+        other = getattr(base, candidate)
+        arguments = other._schema.arguments
+        if any(a.alias_info is not None and a.alias_info.is_write for a in arguments):
+            continue
+        if [(a.name, str(a.type)) for a in arguments] == own:
+            return other, written
+    return None, written
+
+
+def _write(outs, results, resize):
+    for out, result in zip(outs, results, strict=True):
+        if resize and out.shape != result.shape:
+            out.resize_(result.shape)
+        out.copy_(result)
+
+
+def _kernel(overload, functional, written, decomposition):
+    names = [a.name for a in overload._schema.arguments]
+    if not written:
+        return decomposition
+
+    def run(*args, **kwargs):
+        bound = dict(zip(names, args, strict=False)) | kwargs
+        outs = [bound[name] for name in written]
+        keep = {k: v for k, v in bound.items() if k not in written or k == "self"}
+        results = decomposition(**keep)
+        results = results if isinstance(results, tuple) else (results,)
+        _write(outs, results, resize="self" not in written)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    return run
+
+
+def register(name: str, overload: str) -> bool:
+    """Registers the decomposition of an op as its kernel; False when torch has none."""
+    global _library
+    full = f"{name}.{overload}" if overload else name
+    if full in _registered or not name.startswith("aten::"):
+        return False
+    packet = getattr(torch.ops.aten, name.removeprefix("aten::"), None)
+    op = getattr(packet, overload or "default", None)
+    if op is None:
+        return False
+    functional, written = op, []
+    decomposition = _table().get(op)
+    if decomposition is None:
+        functional, written = _functional(packet, op)
+        decomposition = _table().get(functional) if functional is not None else None
+    if decomposition is None:
+        return False
+    if _library is None:
+        _library = torch.library.Library("aten", "IMPL")
+    kernel = _kernel(op, functional, written, decomposition)
+    _library.impl(full.removeprefix("aten::"), kernel, "PrivateUse1")
+    _registered.add(full)
+    return True
+
+
+def registered() -> list[str]:
+    """Ops that run as torch's decompositions."""
+    return sorted(_registered)
