@@ -18,6 +18,7 @@ mod sorting;
 mod special;
 mod statistics;
 mod trigonometric;
+mod zeta;
 
 use crate::OpDef;
 

@@ -46,10 +46,11 @@ fn polygamma(cx: &mut Cx<'_, '_>) -> Lowered {
     let n = cx.int("n")?;
     unary_float_with(cx, |cx, x| match n {
         0 => digamma(cx, x),
+        1 => super::zeta::trigamma(cx, x),
         _ => {
             // (-1)^(n+1) n! ζ(n+1, x)
             let order = cx.full_like(x, (n + 1) as f64)?;
-            let zeta = hurwitz_zeta(cx, order, x)?;
+            let zeta = super::zeta::hurwitz(cx, order, x)?;
             let factorial: f64 = (1..=n.min(200)).map(|k| k as f64).product();
             scale(cx, zeta, if n % 2 == 0 { -factorial } else { factorial })
         }
@@ -67,13 +68,8 @@ fn unary_float_with(
     Ok(kernel(cx, x)?.into())
 }
 
-/// The Hurwitz zeta function.
-fn hurwitz_zeta(cx: &mut Cx<'_, '_>, x: Value, q: Value) -> Result<Value> {
-    Ok(cx.f.chlo_zeta(x, q)?)
-}
-
 fn special_zeta(cx: &mut Cx<'_, '_>) -> Lowered {
-    binary_float(cx, hurwitz_zeta)
+    binary_float(cx, super::zeta::hurwitz)
 }
 
 /// The sum of `lgamma(x + (1 - j) / 2)` for j from 1 to p, and a constant.
