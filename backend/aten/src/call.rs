@@ -17,6 +17,8 @@ pub struct TensorMeta {
     pub element: ElementType,
     /// A Python number in disguise: weaker in type promotion.
     pub wrapped: bool,
+    /// Dense and row-major, for the few ops whose results depend on it.
+    pub contiguous: bool,
 }
 
 /// What a result must be.

@@ -645,7 +645,12 @@ fn describe(op: &OpHandle, parsed: &Parsed<'_>) -> Call {
         tensors: parsed
             .tensors
             .iter()
-            .map(|t| TensorMeta { dims: t.sizes.into(), element: t.element, wrapped: t.wrapped })
+            .map(|t| TensorMeta {
+                dims: t.sizes.into(),
+                element: t.element,
+                wrapped: t.wrapped,
+                contiguous: crate::view::is_contiguous(t.sizes, t.strides),
+            })
             .collect(),
         scalars: parsed.scalars.iter().map(|(kind, _)| *kind).collect(),
         outs: Vec::new(),

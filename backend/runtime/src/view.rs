@@ -62,6 +62,17 @@ impl Plan {
     }
 }
 
+/// Whether these strides are dense and row-major, as torch asks: sizes of 1 may have any stride.
+pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
+    let mut next = 1;
+    sizes.contains(&0)
+        || sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
+            let fits = size == 1 || stride == next;
+            next *= size;
+            fits
+        })
+}
+
 /// Row-major strides.
 pub fn contiguous(sizes: &[i64]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, sizes.len());

@@ -4,11 +4,17 @@ mod along_dim;
 mod creation;
 mod diagonals;
 mod dynamic_sizes;
+mod fft;
 mod gather_scatter;
 mod indexing;
+mod lu;
 mod masked;
+mod matrices;
+mod orthogonal;
 mod random;
 mod shapes;
+mod svd;
+mod triangular;
 mod unique;
 mod util;
 mod view_grads;
@@ -27,4 +33,9 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     dynamic_sizes::OPS,
     unique::OPS,
     random::OPS,
+    fft::OPS,
+    triangular::OPS,
+    lu::OPS,
+    orthogonal::OPS,
+    svd::OPS,
 ];

@@ -180,7 +180,7 @@ fn shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
         result(if wanted { dims } else { &empty }, ElementType::S64)
     };
     // The variants along a dimension always give all three.
-    let whole = call.op.name.starts_with("unique_dim");
+    let whole = compared_dim(call).is_some();
     let mut all = vec![
         result(&values, meta.element),
         index(whole || flag(call, "return_inverse"), &inverse),
