@@ -1,7 +1,8 @@
 """What the tests of neural-network ops share."""
 
+import pytest
 import torch
-from ops.util import check
+from ops.util import check, on_tpu
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
@@ -36,3 +37,12 @@ def is_float(value):
 def check_grads(f, *args):
     """Values and gradients equal those of CPU torch."""
     check(with_grads(f), *args)
+
+
+def check_raises(f, *args):
+    """CPU torch refuses the arguments; the TPU does with the same class and first line."""
+    with pytest.raises(Exception) as want:
+        f(*args)
+    with pytest.raises(want.type) as got:
+        f(*(on_tpu(a) for a in args)).cpu()
+    assert str(got.value).split("\n")[0] == str(want.value).split("\n")[0]

@@ -286,7 +286,8 @@ fn fused_attention_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let mask = cx.bools("grad_input_mask")?;
     let (s, scale) = scores(cx, "attn_bias")?;
     let element = cx.element(s)?;
-    let (lse, g) = (up(cx, "logsumexp")?, up(cx, "grad_out")?);
+    let (lse, g) = (cx.tensor("logsumexp")?, up(cx, "grad_out")?);
+    let lse = cx.cast(lse, element)?;
     let dims = cx.dims(lse)?;
     let lse = cx.reshape(lse, &[dims[0], dims[1], dims[2], 1])?;
     let p = select(ex(lse).eq(f64::NEG_INFINITY), 0.0, (ex(s) - lse).exp()).eval(cx)?;
