@@ -1,6 +1,8 @@
 """Connects the package to torch: called by torch itself, through the entry point `torch.backends`."""
 
 import importlib.util
+import os
+import sys
 from pathlib import Path
 
 SUPPORTED = ("2.13", "2.14", "2.15")
@@ -28,16 +30,23 @@ def autoload() -> None:
         return
     import torch
 
+    # XLA's CPU plugin greets on stderr at the level of information, unless the user wants to see that.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     from torch_tpu import _core
 
     path = glue_path(torch.__version__)
     # The name and the module come before the first use of the device.
     torch.utils.rename_privateuse1_backend("tpu")
-    from torch_tpu import _device
+    from torch_tpu import _device, _dlpack, _quick_check
 
     torch._register_device_module("tpu", _device)
+    # `import torch.tpu.memory` gives the same module.
+    for part in ("amp", "memory", "random", "streams"):
+        sys.modules[f"torch.tpu.{part}"] = getattr(_device, part)
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_storage=True)
     _core.open_glue(path)
+    _dlpack.install()
+    _quick_check.install()
     _done = True
 
 

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 
 /// Raised whenever a struct or a table changes.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Sizes of [`TensorArg`], [`Arg`], [`TensorResult`], [`SchemaArg`], [`CoreTable`] and [`GlueTable`], compared when a
 /// glue is opened.
@@ -52,6 +52,8 @@ pub enum ErrorKind {
     NotImplemented = 4,
     /// `torch.OutOfMemoryError`
     OutOfMemory = 5,
+    /// `RuntimeError`, for a lowering that failed: the glue asks the CPU kernel whether the arguments are at fault.
+    Internal = 6,
 }
 
 /// What a [`TensorArg`] is.
@@ -223,6 +225,22 @@ pub struct Results {
     pub len: u32,
 }
 
+/// Memory of a device, in bytes; see `torch.tpu.memory_stats`.
+#[repr(C)]
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Memory {
+    /// Bytes held by tensors: now, at most, ever allocated, ever freed.
+    pub bytes: [u64; 4],
+    /// Buffers, likewise.
+    pub buffers: [u64; 4],
+    /// What the device says is in use; at least `bytes[0]`.
+    pub in_use: u64,
+    /// The most of it.
+    pub peak_in_use: u64,
+    /// What the device has; 0 when unknown.
+    pub limit: u64,
+}
+
 /// Functions of the core, called by a glue.
 #[repr(C)]
 #[derive(Debug)]
@@ -291,6 +309,12 @@ pub struct CoreTable {
     pub event_elapsed: unsafe extern "C" fn(start: u64, end: u64) -> f64,
     /// Forgets it.
     pub event_free: unsafe extern "C" fn(event: u64),
+    /// Reads a device's memory counters.
+    pub memory: unsafe extern "C" fn(device: i32, out: *mut Memory) -> u32,
+    /// Sets the peaks back to what is held; with `sums` the sums back to zero instead.
+    pub memory_reset: unsafe extern "C" fn(device: i32, sums: u32) -> u32,
+    /// 1 when the client was started in this process.
+    pub started: unsafe extern "C" fn() -> u32,
 }
 
 /// Functions of a glue, called by the core. `call` is what `dispatch` was given.
@@ -318,7 +342,7 @@ pub struct GlueTable {
     ) -> u32,
     /// Reads the seed and the next block of a device's default generator.
     pub generator_get: unsafe extern "C" fn(device: i32, seed: *mut u64, offset: *mut u64) -> u32,
-    /// Sets them.
+    /// Sets them; for device -1 the seed of every device, also of those not started yet.
     pub generator_set: unsafe extern "C" fn(device: i32, seed: u64, offset: u64) -> u32,
     /// The current device of this thread.
     pub current_device: unsafe extern "C" fn() -> i32,

@@ -25,6 +25,8 @@ pub struct OpDef {
     pub random: bool,
     /// For ops whose result sizes depend on data: a first program that computes `i64` scalars, which the runtime reads.
     pub sizes: Option<SizesFn>,
+    /// New results lie column by column in memory, as `nonzero`'s do; only with [`OpDef::shape`].
+    pub column_major: bool,
     /// Results' metadata, where torch's Meta kernel cannot give it. Sees [`Call::sizes`].
     pub shape: Option<ShapeFn>,
 }
@@ -39,6 +41,7 @@ impl OpDef {
             writes: &[],
             random: false,
             sizes: None,
+            column_major: false,
             shape: None,
         }
     }
@@ -65,6 +68,12 @@ impl OpDef {
     pub const fn data_dependent(mut self, sizes: SizesFn, shape: ShapeFn) -> Self {
         self.sizes = Some(sizes);
         self.shape = Some(shape);
+        self
+    }
+
+    /// New results lie column by column in memory.
+    pub const fn column_major(mut self) -> Self {
+        self.column_major = true;
         self
     }
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use glue_abi::{
-    ABI_VERSION, Arg, CoreTable, ErrorKind, GlueTable, Results, SchemaArg, SchemaKind, Status, TensorArg, TensorResult,
+    ABI_VERSION, Arg, CoreTable, ErrorKind, GlueTable, Memory, Results, SchemaArg, SchemaKind, Status, TensorArg, TensorResult,
 };
 use parking_lot::Mutex;
 use runtime::{Error, Event, Glue, OpHandle, Outcome, Result, Schema, SchemaEntry, Storage, runtime};
@@ -107,7 +107,8 @@ unsafe extern "C" fn storage_new(nbytes: usize, device: i32) -> *mut c_void {
 }
 
 unsafe extern "C" fn storage_free(storage: *mut c_void) {
-    if !storage.is_null() {
+    // A forked child has the plugin's memory but not its threads: freeing could wait for them.
+    if !storage.is_null() && !runtime::in_bad_fork() {
         // SAFETY: it came from `Arc::into_raw` and this is the one release of that reference.
         let owned = unsafe { Arc::from_raw(storage.cast::<Storage>()) };
         guarded(move || {
@@ -374,6 +375,51 @@ unsafe extern "C" fn event_free(number: u64) {
     EVENTS.lock().1.remove(&number);
 }
 
+/// What tensors hold on a device and what the device itself says.
+pub(crate) fn memory_of(device: usize) -> Result<Memory> {
+    let state = runtime()?.device(device)?;
+    let (usage, plugin) = (state.account.usage(), state.device.memory_stats().ok());
+    let words = |a: runtime::Amount| [a.current, a.peak, a.made, a.freed];
+    let said = |n: Option<i64>| n.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    Ok(Memory {
+        bytes: words(usage.bytes),
+        buffers: words(usage.buffers),
+        in_use: said(plugin.as_ref().map(|p| p.bytes_in_use)).max(usage.bytes.current),
+        peak_in_use: said(plugin.as_ref().and_then(|p| p.peak_bytes_in_use)).max(usage.bytes.peak),
+        limit: said(plugin.and_then(|p| p.bytes_limit)),
+    })
+}
+
+/// Sets a device's peaks back to what is held; with `sums` its sums back to zero instead.
+pub(crate) fn reset_memory(device: usize, sums: bool) -> Result<()> {
+    let state = runtime()?.device(device)?;
+    if sums {
+        state.account.reset_accumulated();
+    } else {
+        state.account.reset_peak();
+        // Not every plugin keeps a peak.
+        let _ = state.device.clear_memory_stats();
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn memory(device: i32, out: *mut Memory) -> u32 {
+    guarded(|| {
+        let read = memory_of(device as usize)?;
+        // SAFETY: the glue gives a place to write to.
+        unsafe { *out = read };
+        Ok(Status::Ok)
+    }) as u32
+}
+
+unsafe extern "C" fn memory_reset(device: i32, sums: u32) -> u32 {
+    guarded(|| reset_memory(device as usize, sums != 0).map(|()| Status::Ok)) as u32
+}
+
+unsafe extern "C" fn started() -> u32 {
+    u32::from(runtime::runtime_if_started().is_some())
+}
+
 /// The core's table.
 pub(crate) static CORE: CoreTable = CoreTable {
     version: ABI_VERSION,
@@ -398,4 +444,7 @@ pub(crate) static CORE: CoreTable = CoreTable {
     event_synchronize,
     event_elapsed,
     event_free,
+    memory,
+    memory_reset,
+    started,
 };

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use glue_abi::{CoreTable, ErrorKind, GlueTable, LAYOUT, Status};
 use pjrt::platform::{self, Platform};
-use pyo3::exceptions::{PyImportError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyImportError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use runtime::{Config, Error, Result, runtime};
 
-use crate::core_table::{CORE, glue, set_glue};
+use crate::core_table::{CORE, glue, memory_of, reset_memory, set_glue};
 use crate::locate::{libtpu, plugin_path, set};
 
 /// A runtime error as the Python exception of its class.
@@ -23,7 +23,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
             ErrorKind::Type => PyTypeError::new_err(message),
             ErrorKind::NotImplemented => PyNotImplementedError::new_err(message),
             ErrorKind::OutOfMemory => out_of_memory(message),
-            ErrorKind::Runtime => PyRuntimeError::new_err(message),
+            ErrorKind::Runtime | ErrorKind::Internal => PyRuntimeError::new_err(message),
         },
         other => PyRuntimeError::new_err(other.to_string()),
     }
@@ -60,6 +60,21 @@ fn find_plugin() -> Result<Config> {
     Ok(Config { plugin })
 }
 
+/// The line of the user's program that is running: the innermost one outside torch and this package.
+fn user_line() -> Option<runtime::Line> {
+    Python::attach(|py| {
+        let mut frame = py.import("sys").ok()?.call_method0("_getframe").ok()?;
+        loop {
+            let file: String = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?.extract().ok()?;
+            if !file.contains("/site-packages/torch/") && !file.contains("/torch_tpu/") && !file.starts_with('<') {
+                let line = frame.getattr("f_lineno").ok()?.extract().ok()?;
+                return Some(runtime::Line { file, line });
+            }
+            frame = frame.getattr("f_back").ok().filter(|f| !f.is_none())?;
+        }
+    })
+}
+
 /// Opens the glue at `path` for the imported torch.
 #[pyfunction]
 pub(crate) fn open_glue(path: PathBuf) -> PyResult<()> {
@@ -68,6 +83,7 @@ pub(crate) fn open_glue(path: PathBuf) -> PyResult<()> {
         return Ok(());
     }
     runtime::configure(find_plugin);
+    runtime::set_line_source(user_line);
     let failed = |why: String| PyImportError::new_err(format!("cannot open {}: {why}", path.display()));
     // Everything is bound at once: a symbol that torch lacks is an error here and not an abort later.
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
@@ -97,7 +113,14 @@ pub(crate) fn decompose(name: &str, overload: &str) -> Result<bool> {
         py.import("torch_tpu._decompose")
             .and_then(|module| module.call_method1("register", (name, overload)))
             .and_then(|answer| answer.extract())
-            .map_err(|e| Error::runtime(format!("cannot decompose {name}: {e}")))
+            .map_err(|e| {
+                if e.is_instance_of::<PyKeyboardInterrupt>(py) {
+                    // The error crosses torch as a RuntimeError; Python raises the interrupt itself soon after.
+                    // SAFETY: the interpreter's lock is held.
+                    unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+                }
+                Error::runtime(format!("cannot decompose {name}: {e}"))
+            })
     })
 }
 
@@ -160,7 +183,7 @@ pub(crate) fn rng_get(device: i32) -> PyResult<(u64, u64)> {
     Ok((seed, offset))
 }
 
-/// Sets them.
+/// Sets them; for device -1 the seed of every device, which starts none.
 #[pyfunction]
 pub(crate) fn rng_set(device: i32, seed: u64, offset: u64) -> PyResult<()> {
     // SAFETY: no pointers.
@@ -199,35 +222,29 @@ pub(crate) fn set_eager_mode(py: Python<'_>, mode: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Bytes and counts held by tensors of a device, and what the plugin says of its memory.
+/// Bytes and buffers held by tensors of a device (now, at most, ever made, ever freed), and what the device says.
 #[pyfunction]
 pub(crate) fn memory_stats<'py>(py: Python<'py>, device: usize) -> PyResult<Bound<'py, PyDict>> {
-    let runtime = py.detach(runtime).map_err(raise)?;
-    let state = runtime.device(device).map_err(raise)?;
-    let (usage, plugin) = (state.account.usage(), state.device.memory_stats().ok());
+    let memory = py.detach(|| memory_of(device)).map_err(raise)?;
     let out = PyDict::new(py);
-    out.set_item("current", usage.current)?;
-    out.set_item("peak", usage.peak)?;
-    out.set_item("allocations", usage.allocations)?;
-    out.set_item("frees", usage.frees)?;
-    out.set_item("total", usage.total)?;
-    if let Some(p) = plugin {
-        out.set_item("plugin_bytes_in_use", p.bytes_in_use)?;
-        out.set_item("plugin_peak_bytes_in_use", p.peak_bytes_in_use)?;
-        out.set_item("plugin_bytes_limit", p.bytes_limit)?;
-    }
+    out.set_item("bytes", memory.bytes)?;
+    out.set_item("buffers", memory.buffers)?;
+    out.set_item("in_use", memory.in_use)?;
+    out.set_item("peak_in_use", memory.peak_in_use)?;
+    out.set_item("limit", memory.limit)?;
     Ok(out)
 }
 
 /// Sets the peaks back to what is held.
 #[pyfunction]
 pub(crate) fn reset_peak_memory(py: Python<'_>, device: usize) -> PyResult<()> {
-    let runtime = py.detach(runtime).map_err(raise)?;
-    let state = runtime.device(device).map_err(raise)?;
-    state.account.reset_peak();
-    // Not every plugin keeps a peak.
-    let _ = state.device.clear_memory_stats();
-    Ok(())
+    py.detach(|| reset_memory(device, false)).map_err(raise)
+}
+
+/// Sets the sums of bytes and buffers back to zero.
+#[pyfunction]
+pub(crate) fn reset_accumulated_memory(py: Python<'_>, device: usize) -> PyResult<()> {
+    py.detach(|| reset_memory(device, true)).map_err(raise)
 }
 
 /// Kind, coordinates, attributes, memory of a device.
@@ -289,7 +306,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ($($name:ident),*) => { $( module.add_function(wrap_pyfunction!($name, module)?)?; )* };
     }
     add!(open_glue, device_count, is_initialized, is_in_bad_fork, current_device, set_device, rng_get, rng_set);
-    add!(synchronize, eager_mode, set_eager_mode, memory_stats, reset_peak_memory, device_properties);
+    add!(synchronize, eager_mode, set_eager_mode, memory_stats, reset_peak_memory, reset_accumulated_memory, device_properties);
     add!(fallbacks, reset_fallbacks, cache_stats, clear_cache, lowered_ops);
     Ok(())
 }

@@ -5,12 +5,12 @@
 
 namespace tpu {
 
-constexpr uint32_t kAbiVersion = 1;
+constexpr uint32_t kAbiVersion = 2;
 
 enum Status : uint32_t { kOk = 0, kError = 1, kNoLowering = 2, kGlueThrew = 3, kRetry = 4 };
 // What note_fallback answers when the user is to be warned.
 constexpr uint32_t kWarn = 100;
-enum ErrorKind : uint32_t { kRuntime = 0, kIndex = 1, kValue = 2, kType = 3, kNotImplemented = 4, kOutOfMemory = 5 };
+enum ErrorKind : uint32_t { kRuntime = 0, kIndex = 1, kValue = 2, kType = 3, kNotImplemented = 4, kOutOfMemory = 5, kInternal = 6 };
 enum TensorKind : uint8_t { kUndefined = 0, kDevice = 1, kHostScalar = 2 };
 enum Tag : uint32_t {
   kTagNone = 0, kTagTensor, kTagTensors, kTagInt, kTagFloat, kTagBool, kTagComplex, kTagInts, kTagFloats, kTagBools,
@@ -68,6 +68,14 @@ struct Results {
   uint32_t len;
 };
 
+struct Memory {
+  uint64_t bytes[4];
+  uint64_t buffers[4];
+  uint64_t in_use;
+  uint64_t peak_in_use;
+  uint64_t limit;
+};
+
 struct CoreTable {
   uint32_t version;
   uint32_t size;
@@ -93,6 +101,9 @@ struct CoreTable {
   uint32_t (*event_synchronize)(uint64_t event);
   double (*event_elapsed)(uint64_t start, uint64_t end);
   void (*event_free)(uint64_t event);
+  uint32_t (*memory)(int32_t device, Memory* out);
+  uint32_t (*memory_reset)(int32_t device, uint32_t sums);
+  uint32_t (*started)();
 };
 
 struct GlueTable {

@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 
 #include "allocator.h"
@@ -255,11 +256,54 @@ void Call::add_result(const at::Tensor& tensor) {
   results_.push_back(result);
 }
 
+// CPU kernels refuse dtypes that Meta kernels let pass (`~` of floats). Run on zeros of the same sizes, once a signature,
+// to give users that error; other errors may be due to the zeros and are not ours to judge.
+void Call::probe_on_cpu() const {
+  constexpr int64_t kMostElements = 1 << 14;
+  torch::jit::Stack copy;
+  int64_t elements = 0;
+  bool fit = true;
+  const auto zeros = [&](const at::Tensor& tensor) -> at::Tensor {
+    if (!tensor.defined() || tensor.device().is_cpu()) return tensor;
+    // What the CPU lacks in the small floating types, accelerators have.
+    fit &= !c10::isReducedFloatingType(tensor.scalar_type()) && tensor.layout() == c10::kStrided;
+    elements += tensor.numel();
+    return fit && elements <= kMostElements ? at::zeros(tensor.sizes(), tensor.options().device(c10::kCPU)) : tensor;
+  };
+  for (size_t i = first_; i < stack_->size(); i++) {
+    const auto& value = (*stack_)[i];
+    if (info_.kinds[i - first_] == kGenerator || value.isDevice()) return;
+    if (value.isTensor()) {
+      copy.emplace_back(zeros(value.toTensor()));
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (at::Tensor tensor : value.toTensorList()) list.push_back(zeros(tensor));
+      copy.emplace_back(std::move(list));
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
+        list.push_back(tensor ? std::optional<at::Tensor>(zeros(*tensor)) : std::nullopt);
+      }
+      copy.emplace_back(std::move(list));
+    } else {
+      copy.push_back(value);
+    }
+  }
+  if (!fit || elements > kMostElements) return;
+  try {
+    op_.callBoxed(&copy);
+  } catch (const c10::NotImplementedError& e) {
+    if (std::strstr(e.what_without_backtrace(), "not implemented for '") != nullptr) throw;
+  } catch (const std::exception&) {
+  }
+}
+
 void Call::meta(Results* out) {
   meta_inputs_.clear();
   for (size_t i = first_; i < stack_->size(); i++) meta_inputs_.push_back(to_meta((*stack_)[i]));
   meta_stack_ = meta_inputs_;
   op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &meta_stack_);
+  probe_on_cpu();
   results_.clear();
   counts_.clear();
   for (size_t r = 0; r < meta_stack_.size(); r++) {

@@ -42,6 +42,7 @@ class Call {
   void add_result(const at::Tensor& tensor);
   std::vector<at::Tensor> written_tensors(const torch::jit::Stack& stack) const;
   void push_results(const Results& results);
+  void probe_on_cpu() const;
 
   const c10::OperatorHandle& op_;
   OpInfo& info_;

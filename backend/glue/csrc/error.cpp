@@ -31,6 +31,19 @@ void throw_last_error() {
   }
 }
 
+bool last_error_is_ours() {
+  const char* text = nullptr;
+  size_t len = 0;
+  return core->last_error(&text, &len) == kInternal;
+}
+
+std::string take_last_error() {
+  const char* text = nullptr;
+  size_t len = 0;
+  core->last_error(&text, &len);
+  return std::string(text, len);
+}
+
 void remember_exception() noexcept {
   try {
     throw;

@@ -2,12 +2,18 @@
 #pragma once
 #include <c10/util/Exception.h>
 
+#include <string>
+
 #include "abi.h"
 
 namespace tpu {
 
 // Throws the core's last error in the class that it names.
 [[noreturn]] void throw_last_error();
+
+// Whether the core's last error is a fault of a lowering, and its text.
+bool last_error_is_ours();
+std::string take_last_error();
 
 inline void check(uint32_t status) {
   if (C10_UNLIKELY(status != kOk)) throw_last_error();

@@ -134,8 +134,13 @@ void boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     switch (call.run()) {
       case kOk:
         return;
-      case kError:
-        throw_last_error();
+      case kError: {
+        if (!last_error_is_ours()) throw_last_error();
+        // A lowering failed on arguments that the Meta kernel let pass: if the CPU refuses them, its words count.
+        const auto ours = take_last_error();
+        raise_as_on_cpu(op, *stack, info.kinds.size());
+        TORCH_CHECK(false, ours);
+      }
       case kGlueThrew: {
         // The Meta kernel refused: the CPU kernel says why in the words that users know. Where it has no objection,
         // the op is one whose metadata cannot be had without data.

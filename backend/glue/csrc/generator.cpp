@@ -65,6 +65,8 @@ struct GeneratorImpl final : c10::GeneratorImpl {
 };
 
 std::mutex generators_mutex;
+// For devices that nobody asked for yet: seeding must not start them.
+uint64_t first_seed = c10::default_rng_seed_val;
 // A deque, so that references stay good as it grows.
 std::deque<at::Generator> generators;
 
@@ -72,13 +74,23 @@ std::deque<at::Generator> generators;
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
   if (device < 0) device = current_device();
-  const auto count = device_count();
-  TORCH_CHECK(device < count, "invalid device ordinal ", static_cast<int>(device));
+  // The first device is always there, so that seeding it starts nothing.
+  TORCH_CHECK(device == 0 || device < device_count(), "invalid device ordinal ", static_cast<int>(device));
   std::lock_guard<std::mutex> lock(generators_mutex);
   while (generators.size() <= static_cast<size_t>(device)) {
     generators.push_back(new_generator(static_cast<c10::DeviceIndex>(generators.size())));
+    generators.back().set_current_seed(first_seed);
   }
   return generators[device];
+}
+
+void seed_all(uint64_t seed) {
+  std::lock_guard<std::mutex> lock(generators_mutex);
+  first_seed = seed;
+  for (auto& generator : generators) {
+    std::lock_guard<std::mutex> guard(generator.mutex());
+    generator.set_current_seed(seed);
+  }
 }
 
 at::Generator new_generator(c10::DeviceIndex device) {

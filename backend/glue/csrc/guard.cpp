@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <array>
 #include <atomic>
 
 #include "error.h"
@@ -11,9 +12,14 @@ namespace tpu {
 namespace {
 
 thread_local c10::DeviceIndex current = 0;
-thread_local c10::StreamId current_stream = 0;
+// By device; index is a small number by type.
+thread_local std::array<c10::StreamId, std::numeric_limits<c10::DeviceIndex>::max() + 1> current_streams{};
 std::atomic<c10::StreamId> next_stream{1};
 constexpr auto kType = c10::DeviceType::PrivateUse1;
+
+c10::Device indexed(c10::Device device) {
+  return device.has_index() ? device : c10::Device(kType, current);
+}
 
 // A PJRT device runs its programs in the order of their launch, so every stream is that one queue.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -35,20 +41,21 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     current = device.index();
   }
   c10::Stream getStream(c10::Device device) const override {
-    return c10::Stream(c10::Stream::UNSAFE, device, current_stream);
+    const auto index = indexed(device);
+    return c10::Stream(c10::Stream::UNSAFE, index, current_streams[index.index()]);
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, device);
+    return c10::Stream(c10::Stream::DEFAULT, indexed(device));
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return c10::Stream(c10::Stream::UNSAFE, device, next_stream++);
+    return c10::Stream(c10::Stream::UNSAFE, indexed(device), next_stream++);
   }
   c10::Stream getNewStream(c10::Device device, int) const override {
-    return c10::Stream(c10::Stream::UNSAFE, device, next_stream++);
+    return c10::Stream(c10::Stream::UNSAFE, indexed(device), next_stream++);
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
-    const c10::Stream old(c10::Stream::UNSAFE, c10::Device(kType, current), current_stream);
-    current_stream = stream.id();
+    const auto old = getStream(stream.device());
+    current_streams[old.device_index()] = stream.id();
     return old;
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
@@ -60,7 +67,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (*event != nullptr) core->event_free(reinterpret_cast<uint64_t>(*event));
     *event = reinterpret_cast<void*>(made);
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void*, const c10::Stream&) const override {
+    // The stream's device runs what follows later anyway, and data from another device is waited for by itself.
+  }
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
     const int32_t answer = core->event_query(reinterpret_cast<uint64_t>(event));
@@ -87,6 +96,18 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     check(core->synchronize(device));
+  }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    // Everything that XLA has, which is all but the quantized types and 16-bit complex.
+    c10::DeviceCapability capability;
+    auto& bits = capability.capability_data.capability_bits;
+    bits = 0;
+    for (auto type : {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf, at::kFloat, at::kDouble, at::kBool,
+                      at::kBFloat16, at::kUInt16, at::kUInt32, at::kUInt64, at::kComplexFloat, at::kComplexDouble,
+                      at::kFloat8_e4m3fn, at::kFloat8_e5m2, at::kFloat8_e4m3fnuz, at::kFloat8_e5m2fnuz}) {
+      bits |= 1ULL << static_cast<unsigned>(type);
+    }
+    return capability;
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");

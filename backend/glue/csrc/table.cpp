@@ -36,6 +36,7 @@ uint32_t generator_get(int32_t device, uint64_t* seed, uint64_t* offset) {
 }
 uint32_t generator_set(int32_t device, uint64_t seed, uint64_t offset) {
   return guarded([&] {
+    if (device < 0) return seed_all(seed);
     auto generator = default_generator(static_cast<c10::DeviceIndex>(device));
     std::lock_guard<std::mutex> lock(generator.mutex());
     generator.set_current_seed(seed);
@@ -56,7 +57,7 @@ constexpr GlueTable kTable = {
 
 static_assert(sizeof(TensorArg) == 56 && sizeof(Arg) == 24 && sizeof(TensorResult) == 40 && sizeof(SchemaArg) == 24,
               "abi.h and backend/abi differ");
-static_assert(sizeof(CoreTable) == 8 + 20 * sizeof(void*) && sizeof(GlueTable) == 8 + 9 * sizeof(void*),
+static_assert(sizeof(CoreTable) == 8 + 23 * sizeof(void*) && sizeof(GlueTable) == 8 + 9 * sizeof(void*),
               "abi.h and backend/abi differ");
 
 }  // namespace

@@ -205,6 +205,12 @@ bool is_set_to(const at::Tensor& self, const at::Tensor& other) {
       self.storage_offset() == other.storage_offset() && self.sizes() == other.sizes() && self.strides() == other.strides();
 }
 
+// What lets `parameter.data = parameter.to("tpu")` and module.to keep the parameter itself, as for CUDA.
+bool compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto plain = [](const at::Tensor& tensor) { return tensor.layout() == c10::kStrided && !tensor.is_meta(); };
+  return plain(self) && plain(from);
+}
+
 void record_stream(at::Tensor&, c10::Stream) {
   // One queue a device: memory is not reused before the work that reads it was launched.
 }
@@ -232,6 +238,7 @@ void register_tensors() {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("equal", TORCH_FN(equal));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy_type));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Once, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use pjrt::plugin::PluginClient;
@@ -25,10 +25,11 @@ pub struct Config {
 type Configure = Box<dyn Fn() -> Result<Config> + Send + Sync>;
 
 static CONFIGURE: OnceLock<Configure> = OnceLock::new();
-static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// The leaked client; null before the start and in forked children.
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: Mutex<()> = Mutex::new(());
-/// The process that started the client; a forked child must not use it.
-static OWNER: AtomicU64 = AtomicU64::new(0);
+/// Set in a child that was forked after the client's start.
+static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// How many recent results of a device [`Runtime::outstanding`] looks through.
 const RECENT: usize = 128;
@@ -85,36 +86,57 @@ pub fn configure(configure: impl Fn() -> Result<Config> + Send + Sync + 'static)
 
 /// The client, if something started it.
 pub fn runtime_if_started() -> Option<&'static Runtime> {
-    RUNTIME.get()
+    // SAFETY: null, or a leaked `Runtime`.
+    unsafe { RUNTIME.load(Acquire).as_ref() }
 }
 
 /// The client; starts it when it is not there.
 #[inline]
 pub fn runtime() -> Result<&'static Runtime> {
-    match RUNTIME.get() {
+    match runtime_if_started() {
         Some(found) => Ok(found),
         None => start(),
     }
 }
 
 /// Whether this process was forked from one that had started the client.
+#[inline]
 pub fn in_bad_fork() -> bool {
-    let owner = OWNER.load(Relaxed);
-    owner != 0 && owner != u64::from(std::process::id())
+    FORKED.load(Relaxed)
+}
+
+/// Runs in a child right after `fork`: the plugin's threads are not there, so nothing may reach the client any more.
+unsafe extern "C" fn after_fork() {
+    if !RUNTIME.swap(std::ptr::null_mut(), Relaxed).is_null() {
+        FORKED.store(true, Relaxed);
+    }
 }
 
 #[cold]
 fn start() -> Result<&'static Runtime> {
+    if in_bad_fork() {
+        // torch's words for CUDA.
+        return Err(Error::runtime(
+            "Cannot re-initialize TPU in forked subprocess. \
+             To use TPU with multiprocessing, you must use the 'spawn' start method",
+        ));
+    }
     let _starting = STARTING.lock();
-    if let Some(found) = RUNTIME.get() {
+    if let Some(found) = runtime_if_started() {
         return Ok(found);
     }
     let configure = CONFIGURE.get().ok_or_else(|| Error::runtime("torch_tpu was not imported"))?;
     let config = configure()?;
     let client = PluginClient::open(&config.plugin, &[]).map_err(|e| Error::from(e).during("cannot start the tpu device"))?;
     let made = Runtime::new(client)?;
-    OWNER.store(u64::from(std::process::id()), Relaxed);
-    Ok(RUNTIME.get_or_init(|| made))
+    static WATCH: Once = Once::new();
+    // SAFETY: the handler only touches atomics.
+    WATCH.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(after_fork));
+    });
+    let made: &'static Runtime = Box::leak(Box::new(made));
+    RUNTIME.store(std::ptr::from_ref(made).cast_mut(), Release);
+    Ok(made)
 }
 
 impl Runtime {

@@ -764,7 +764,17 @@ fn plan_targets(
 /// From a shape rule's list (results in the order of targets) to new tensors and sizes of written ones.
 fn by_rule(op: &OpHandle, parsed: &Parsed<'_>, all: Vec<Option<OutMeta>>) -> Result<(Vec<Meta>, Vec<Meta>)> {
     let mut all = all.into_iter();
-    let meta = |o: Option<OutMeta>| o.map(|o| (o.dims.clone(), contiguous(&o.dims), code(o.element)));
+    let strides = |dims: &Dims| {
+        if !op.def.column_major {
+            return contiguous(dims);
+        }
+        let mut reversed = dims.clone();
+        reversed.reverse();
+        let mut strides = contiguous(&reversed);
+        strides.reverse();
+        strides
+    };
+    let meta = |o: Option<OutMeta>| o.map(|o| (o.dims.clone(), strides(&o.dims), code(o.element)));
     let mut fresh = Vec::new();
     let mut by_argument: Vec<Vec<Meta>> = vec![Vec::new(); op.schema.arguments.len()];
     for target in op.targets() {

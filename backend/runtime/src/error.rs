@@ -58,7 +58,7 @@ impl From<pjrt::Error> for Error {
 
 impl From<stablehlo::Error> for Error {
     fn from(e: stablehlo::Error) -> Self {
-        Self::runtime(format!("a program of torch_tpu is wrong (a bug of ours): {e}"))
+        Self::raised(ErrorKind::Internal, format!("a program of torch_tpu is wrong (a bug of ours): {e}"))
     }
 }
 
@@ -78,7 +78,9 @@ impl From<aten::Error> for Error {
                 Self::raised(kind, text)
             }
             aten::Error::Program(e) => e.into(),
-            aten::Error::Internal(text) => Self::runtime(format!("a lowering of torch_tpu is wrong (a bug of ours): {text}")),
+            aten::Error::Internal(text) => {
+                Self::raised(ErrorKind::Internal, format!("a lowering of torch_tpu is wrong (a bug of ours): {text}"))
+            }
         }
     }
 }

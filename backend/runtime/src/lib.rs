@@ -25,7 +25,7 @@ pub use dispatch::{Glue, OpHandle, Outcome, Returned, Schema, SchemaEntry, dispa
 pub use error::{Error, Result};
 pub use events::Event;
 pub use fallback::{Policy, fallbacks, note_fallback, reset_fallbacks};
-pub use memory::Usage;
+pub use memory::{Amount, Usage};
 pub use origin::{Line, Origin, set_line_source};
 pub use scalar_type::{code, element};
 pub use storage::Storage;

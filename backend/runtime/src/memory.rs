@@ -2,57 +2,118 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+
 /// Counters of one device, in bytes and numbers of buffers.
 #[derive(Debug, Default)]
 pub struct Account {
-    current: AtomicU64,
-    peak: AtomicU64,
-    allocations: AtomicU64,
-    frees: AtomicU64,
-    total: AtomicU64,
+    bytes: Counter,
+    buffers: Counter,
+    /// The sums at the last [`Account::reset_accumulated`]: bytes made and freed, buffers made and freed.
+    base: Mutex<[u64; 4]>,
 }
 
-/// [`Account`] at one moment.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes held now.
+#[derive(Debug, Default)]
+struct Counter {
+    current: AtomicU64,
+    peak: AtomicU64,
+    made: AtomicU64,
+}
+
+impl Counter {
+    fn add(&self, n: u64) {
+        let now = self.current.fetch_add(n, Relaxed) + n;
+        if now > self.peak.load(Relaxed) {
+            self.peak.fetch_max(now, Relaxed);
+        }
+        self.made.fetch_add(n, Relaxed);
+    }
+
+    fn amount(&self, made: u64, freed: u64) -> Amount {
+        let (current, sum) = (self.current.load(Relaxed), self.made.load(Relaxed));
+        Amount {
+            current,
+            peak: self.peak.load(Relaxed),
+            // Another thread may be between two counters.
+            made: sum.saturating_sub(made),
+            freed: sum.saturating_sub(current).saturating_sub(freed),
+        }
+    }
+}
+
+/// One quantity at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Held now.
     pub current: u64,
     /// The most since the start or the last reset.
     pub peak: u64,
-    /// Buffers made.
-    pub allocations: u64,
-    /// Buffers freed.
-    pub frees: u64,
-    /// Bytes ever allocated.
-    pub total: u64,
+    /// Ever made, since the start or the last reset.
+    pub made: u64,
+    /// Ever freed, since the start or the last reset.
+    pub freed: u64,
+}
+
+/// [`Account`] at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes.
+    pub bytes: Amount,
+    /// Buffers.
+    pub buffers: Amount,
 }
 
 impl Account {
     pub(crate) fn add(&self, bytes: u64) {
-        let now = self.current.fetch_add(bytes, Relaxed) + bytes;
-        self.peak.fetch_max(now, Relaxed);
-        self.allocations.fetch_add(1, Relaxed);
-        self.total.fetch_add(bytes, Relaxed);
+        self.bytes.add(bytes);
+        self.buffers.add(1);
     }
 
     pub(crate) fn remove(&self, bytes: u64) {
-        self.current.fetch_sub(bytes, Relaxed);
-        self.frees.fetch_add(1, Relaxed);
+        self.bytes.current.fetch_sub(bytes, Relaxed);
+        self.buffers.current.fetch_sub(1, Relaxed);
     }
 
     /// The counters.
     pub fn usage(&self) -> Usage {
-        Usage {
-            current: self.current.load(Relaxed),
-            peak: self.peak.load(Relaxed),
-            allocations: self.allocations.load(Relaxed),
-            frees: self.frees.load(Relaxed),
-            total: self.total.load(Relaxed),
+        let [bytes, freed, buffers, frees] = *self.base.lock();
+        Usage { bytes: self.bytes.amount(bytes, freed), buffers: self.buffers.amount(buffers, frees) }
+    }
+
+    /// Sets the peaks back to what is held.
+    pub fn reset_peak(&self) {
+        for counter in [&self.bytes, &self.buffers] {
+            counter.peak.store(counter.current.load(Relaxed), Relaxed);
         }
     }
 
-    /// Sets the peak back to what is held.
-    pub fn reset_peak(&self) {
-        self.peak.store(self.current.load(Relaxed), Relaxed);
+    /// Sets the sums back to zero.
+    pub fn reset_accumulated(&self) {
+        let mut base = self.base.lock();
+        let (bytes, buffers) = (self.bytes.amount(0, 0), self.buffers.amount(0, 0));
+        *base = [bytes.made, bytes.freed, buffers.made, buffers.freed];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_is_held_and_what_ever_was() {
+        let account = Account::default();
+        account.add(100);
+        account.add(20);
+        account.remove(100);
+        let usage = account.usage();
+        assert_eq!(usage.bytes, Amount { current: 20, peak: 120, made: 120, freed: 100 });
+        assert_eq!(usage.buffers, Amount { current: 1, peak: 2, made: 2, freed: 1 });
+        account.reset_peak();
+        account.reset_accumulated();
+        account.add(5);
+        account.remove(20);
+        let usage = account.usage();
+        assert_eq!(usage.bytes, Amount { current: 5, peak: 25, made: 5, freed: 20 });
+        assert_eq!(usage.buffers, Amount { current: 1, peak: 2, made: 1, freed: 1 });
     }
 }

@@ -402,7 +402,8 @@ impl Window<'_, '_, '_> {
     fn place(&mut self, n: usize, k: usize, target: &Target, result: Option<Value>, inputs: &Inputs) -> Result<()> {
         let node = &self.nodes[n];
         let wrong = |what: String| {
-            Error::runtime(format!("the lowering of {} gave {what} as result {k} (a bug of ours)", node.call.name))
+            let text = format!("the lowering of {} gave {what} as result {k} (a bug of ours)", node.call.name);
+            Error::raised(glue_abi::ErrorKind::Internal, text)
         };
         let (element, sizes) = match target {
             Target::Skip => return Ok(()),
