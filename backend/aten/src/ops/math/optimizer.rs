@@ -11,8 +11,6 @@ struct Step {
     grad_scale: Option<Value>,
     /// The scaler found a gradient that is not finite: nothing changes.
     skip: Option<Value>,
-    /// The call returns new tensors, so that unchanged ones are results too.
-    functional: bool,
     maximize: bool,
 }
 
@@ -29,11 +27,9 @@ impl Step {
             }
             None => None,
         };
-        let name = cx.call.name.split('.').next().unwrap_or_default();
         Ok(Self {
             grad_scale,
             skip,
-            functional: !name.ends_with('_'),
             maximize: cx.bool("maximize")?,
         })
     }
@@ -55,7 +51,7 @@ impl Step {
         element: ElementType,
     ) -> Result<(Value, Option<Value>)> {
         let mut g = cx.cast(grad, element)?;
-        let mut stored = self.functional.then_some(grad);
+        let mut stored = None;
         if let Some(scale) = self.grad_scale {
             let scale = cx.cast(scale, element)?;
             let dims = cx.dims(g)?;
@@ -184,7 +180,7 @@ fn adam(cx: &mut Cx<'_, '_>, decay: Decay) -> Lowered {
         let new = cx.f.subtract(base, move_)?;
         let best = match best {
             Some(v) => Some(step.unless_skipped(cx, v, greatest[k])?),
-            None => greatest.get(k).copied().filter(|_| step.functional),
+            None => None,
         };
         rows.0.push([
             Some(step.unless_skipped(cx, new, param)?),
@@ -289,7 +285,7 @@ fn fused_adagrad(cx: &mut Cx<'_, '_>) -> Lowered {
             Some(step.unless_skipped(cx, new, param)?),
             stored,
             Some(step.unless_skipped(cx, sum, sums[k])?),
-            step.functional.then_some(steps[k]),
+            None,
         ]);
     }
     let mut results = rows.finish();
@@ -298,9 +294,15 @@ fn fused_adagrad(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(results.into())
 }
 
+/// All results are arguments that have their sizes already. Most of these ops have no Meta kernel.
+const fn in_place(name: &'static str, lower: fn(&mut Cx<'_, '_>) -> Lowered) -> OpDef {
+    OpDef::new(name, lower).shape(|_| Ok(Vec::new()))
+}
+
+// In place only: torch makes the functional overloads of these.
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("_fused_adam", fused_adam),
-    OpDef::new("_fused_adamw", fused_adamw),
-    OpDef::new("_fused_sgd", fused_sgd),
-    OpDef::new("_fused_adagrad", fused_adagrad),
+    in_place("_fused_adam_", fused_adam),
+    in_place("_fused_adamw_", fused_adamw),
+    in_place("_fused_sgd_", fused_sgd),
+    in_place("_fused_adagrad_", fused_adagrad),
 ];

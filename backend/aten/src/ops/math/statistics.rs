@@ -166,14 +166,13 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn logsumexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let element = super::common::float_type(cx, &["self"])?;
-    if element.is_complex() {
-        return Err(crate::Error::unsupported("logsumexp of complex numbers"));
-    }
     let x = cx.tensor("self")?;
     let x = cx.cast(x, element)?;
     let sizes = cx.dims(x)?;
     let dims = reduced_dims(cx, sizes.len())?;
-    let high = reduce(cx, x, &dims, Reducer::Max)?;
+    // Of complex numbers only the real part makes the exponential large.
+    let real = cx.cast(x, element.real())?;
+    let high = reduce(cx, real, &dims, Reducer::Max)?;
     // Where the greatest is infinite, x - high would be NaN.
     let finite = cx.f.is_finite(high)?;
     let infinite = cx.f.not(finite)?;
@@ -181,6 +180,7 @@ fn logsumexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let number = cx.f.not(nan)?;
     let infinite = cx.f.and(infinite, number)?;
     let high = replace(cx, infinite, 0, high)?;
+    let high = cx.cast(high, element)?;
     let around = spread(cx, high, &sizes, &dims)?;
     let off = cx.f.subtract(x, around)?;
     let e = cx.f.exponential(off)?;
