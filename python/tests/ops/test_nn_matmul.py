@@ -73,7 +73,10 @@ def test_empty_products(m, k, n):
 
 def test_single_precision_is_kept():
     a, b = numbers(64, 512, seed=3), numbers(512, 64, seed=4)
-    check(lambda a, b: torch.mm(a, b), a, b)
+    exact = a.double() @ b.double()
+    error = (a.to("tpu") @ b.to("tpu")).cpu().double() - exact
+    # One bfloat16 pass would be wrong by 0.3.
+    assert error.abs().max() < 2e-4
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -82,7 +85,7 @@ def test_linear(dtype):
     check_grads(F.linear, x, w, b)
     check_grads(F.linear, x, w)
     check_grads(F.linear, x[0, 0], w, b)
-    check_grads(F.linear, x[0], w[0], b[0])
+    check_grads(F.linear, x[0], w[0])
     check_grads(lambda x, w: F.linear(x.transpose(0, 1), w), x, w)
 
 

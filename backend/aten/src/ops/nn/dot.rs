@@ -7,7 +7,7 @@ use super::util::sum;
 use crate::{Cx, ElementType, Result, compute_type};
 
 /// The type that products of `element` are summed in.
-pub(super) fn sum_type(element: ElementType) -> ElementType {
+fn sum_type(element: ElementType) -> ElementType {
     compute_type(element)
 }
 

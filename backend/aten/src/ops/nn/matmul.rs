@@ -3,25 +3,38 @@
 use dtype::Class;
 use stablehlo::Value;
 
-use super::dot::{contract, sum_type};
+use super::dot::contract;
 use super::ex::ex;
 use super::util::{masked, sum};
 use crate::{Cx, ElementType, Lowered, OpDef, Result};
 
-/// `beta * self + alpha * product`; a `self` multiplied by zero does not count, whatever is in it.
-fn add_scaled(cx: &mut Cx<'_, '_>, product: Value) -> Result<Value> {
-    let (dims, element) = (cx.dims(product)?, cx.element(product)?);
+/// `self` in the sizes and type of `like`.
+fn own(cx: &mut Cx<'_, '_>, like: Value) -> Result<Value> {
+    let (dims, element) = (cx.dims(like)?, cx.element(like)?);
     let own = cx.tensor("self")?;
     let own = cx.cast(own, element)?;
-    let own = cx.broadcast_to(own, &dims)?;
-    let (beta, alpha) = (cx.scalar("beta", element)?, cx.scalar("alpha", element)?);
-    if element.class() == Class::Boolean {
-        return ex(beta).and(own).or(ex(alpha).and(product)).eval(cx);
-    }
-    let zero = cx.full_like(product, 0)?;
+    cx.broadcast_to(own, &dims)
+}
+
+/// `beta * self`; a `self` multiplied by zero does not count, whatever is in it.
+fn beta_self(cx: &mut Cx<'_, '_>, like: Value) -> Result<Value> {
+    let element = cx.element(like)?;
+    let (own, beta) = (own(cx, like)?, cx.scalar("beta", element)?);
+    let zero = cx.full_like(like, 0)?;
     let ignored = ex(beta).eq(0.0).eval(cx)?;
     let scaled = (ex(beta) * own).eval(cx)?;
-    let own = cx.f.select(ignored, zero, scaled)?;
+    Ok(cx.f.select(ignored, zero, scaled)?)
+}
+
+/// `beta * self + alpha * product`.
+fn add_scaled(cx: &mut Cx<'_, '_>, product: Value) -> Result<Value> {
+    let element = cx.element(product)?;
+    let alpha = cx.scalar("alpha", element)?;
+    if element.class() == Class::Boolean {
+        let (own, beta) = (own(cx, product)?, cx.scalar("beta", element)?);
+        return ex(beta).and(own).or(ex(alpha).and(product)).eval(cx);
+    }
+    let own = beta_self(cx, product)?;
     (ex(own) + ex(alpha) * product).eval(cx)
 }
 
@@ -89,14 +102,20 @@ fn addbmm(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn addr(cx: &mut Cx<'_, '_>) -> Lowered {
-    // Operands may be of different types here, so the product is made in the result's.
-    let element = sum_type(cx.out(0)?.element);
+    // Operands may be of different types here. CPU torch rounds to the result's type after each step, so we compute in it.
+    let element = cx.out(0)?.element;
     let (a, b) = (cx.tensor("vec1")?, cx.tensor("vec2")?);
     let (a, b) = (cx.cast(a, element)?, cx.cast(b, element)?);
     let n = cx.dims(a)?[0];
     let a = cx.reshape(a, &[n, 1])?;
-    let p = (ex(a) * b).eval(cx)?;
-    Ok(add_scaled(cx, p)?.into())
+    if element == ElementType::Pred {
+        let p = ex(a).and(b).eval(cx)?;
+        return Ok(add_scaled(cx, p)?.into());
+    }
+    let alpha = cx.scalar("alpha", element)?;
+    let p = (ex(alpha) * a * b).eval(cx)?;
+    let own = beta_self(cx, p)?;
+    Ok((ex(own) + p).eval(cx)?.into())
 }
 
 fn int_mm(cx: &mut Cx<'_, '_>) -> Lowered {
