@@ -1,0 +1,1 @@
+"""A small GPT that learns to write English, character by character."""

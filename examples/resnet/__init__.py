@@ -1,0 +1,1 @@
+"""A residual network that reads handwritten digits."""
