@@ -1,12 +1,11 @@
 """torch.tpu: the device's module, shaped like torch.cuda."""
 
-from torch_tpu._device import _utils, amp, memory, random, streams
-from torch_tpu._device._utils import _get_device_index, _lazy_init
+from torch_tpu._device import _utils as _utils
+from torch_tpu._device import amp, memory, random, streams
+from torch_tpu._device._utils import _get_device_index as _get_device_index
+from torch_tpu._device._utils import _lazy_init as _lazy_init
 from torch_tpu._device.devices import (
     TpuDeviceProperties,
-    _exchange_device,
-    _is_in_bad_fork,
-    _maybe_exchange_device,
     can_device_access_peer,
     current_device,
     device,
@@ -25,6 +24,15 @@ from torch_tpu._device.devices import (
     is_tf32_supported,
     set_device,
     synchronize,
+)
+from torch_tpu._device.devices import (
+    _exchange_device as _exchange_device,
+)
+from torch_tpu._device.devices import (
+    _is_in_bad_fork as _is_in_bad_fork,
+)
+from torch_tpu._device.devices import (
+    _maybe_exchange_device as _maybe_exchange_device,
 )
 from torch_tpu._device.memory import (
     empty_cache,

@@ -5,7 +5,8 @@ import torch
 from torch_tpu import _core
 
 BAD_FORK = (
-    "Cannot re-initialize TPU in forked subprocess. To use TPU with multiprocessing, you must use the 'spawn' start method"
+    "Cannot re-initialize TPU in forked subprocess. "
+    "To use TPU with multiprocessing, you must use the 'spawn' start method"
 )
 
 # What torch.cuda takes wherever it takes a device.

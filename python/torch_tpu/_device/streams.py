@@ -7,30 +7,26 @@ each stream waited for every other. Events measure when that queue passed them.
 import torch
 
 from torch_tpu import _core
-from torch_tpu._device._utils import Device, checked_index
-from torch_tpu._device.devices import device as device_context
+from torch_tpu._device._utils import Device, _lazy_init, checked_index
 
 
-class Event(torch.Event):
-    """A mark in a device's queue; `enable_timing` lets it tell the milliseconds to another."""
+class _EventClass(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == "tpu"
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
+
+class Event(torch.Event, metaclass=_EventClass):
+    """A mark in a device's queue; `enable_timing` lets it tell the milliseconds to another.
+
+    A call gives a plain torch.Event: torch measures the time only between instances of that very class.
+    """
+
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
         """Makes one that is not recorded yet."""
         if interprocess:
             raise ValueError("tpu events cannot be shared between processes: leave interprocess=False")
-        checked_index(None)
-        return super().__new__(cls, device="tpu", enable_timing=enable_timing, blocking=blocking)
-
-    def record(self, stream: torch.Stream | None = None) -> None:
-        """Marks what was issued so far."""
-        super().record(current_stream() if stream is None else stream)
-
-    def wait(self, stream: torch.Stream | None = None) -> None:
-        """Lets a stream's later work wait for this event."""
-        super().wait(current_stream() if stream is None else stream)
-
-    def __repr__(self) -> str:
-        return f"<torch.tpu.Event {'recorded' if self.event_id else 'uninitialized'} on {self.device}>"
+        _lazy_init()
+        return torch.Event("tpu", enable_timing=enable_timing, blocking=blocking)
 
 
 class Stream(torch.Stream):
@@ -65,7 +61,7 @@ def _ours(stream: torch.Stream) -> Stream:
 
 
 def current_stream(device: Device = None) -> Stream:
-    """This thread's current stream of a device."""
+    """The current stream of a device, in this thread."""
     return _ours(torch._C._accelerator_getStream(checked_index(device)))
 
 
@@ -97,8 +93,7 @@ class StreamContext:
         if self.stream is not None:
             device, stream = self._before.pop()
             set_stream(stream)
-            with device_context(None):
-                _core.set_device(device)
+            _core.set_device(device)
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
