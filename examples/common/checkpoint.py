@@ -1,6 +1,5 @@
 """Checkpoints from which a run goes on as if it had never stopped."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +20,7 @@ def save(path: Path, parts: Mapping[str, Stateful], device: torch.device, **fact
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")
     torch.save({"parts": state, "rng": rng_state(device), **facts}, unfinished)
-    os.replace(unfinished, path)
+    unfinished.replace(path)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -58,13 +58,16 @@ class Run:
         if path is None or not path.exists():
             return
         saved = checkpoint.read(path)
-        wanted = {"config": self.config, "seed": self.options.seed, "dtype": self.options.dtype}
-        for what, value in wanted.items():
-            if saved[what] != value:
-                sys.exit(
-                    f"{path} is a checkpoint of a run with {what} {saved[what]}, this one has {value}.\n"
-                    "Give the same options as then, or another --checkpoint."
-                )
+        differ = [
+            f"{name} {saved['facts'].get(name)} (now {value})"
+            for name, value in self._facts().items()
+            if saved["facts"].get(name) != value
+        ]
+        if differ:
+            sys.exit(
+                f"{path} is a checkpoint of another run, with {', '.join(differ)}.\n"
+                "Give the same options as then, or another --checkpoint."
+            )
         checkpoint.restore(saved, parts, self.device)
         self.losses = saved["losses"]
         print(f"resumed from {path} at step {len(self.losses)}", file=sys.stderr)
@@ -144,13 +147,13 @@ class Run:
 
     def _save(self) -> None:
         if self.options.checkpoint is not None:
-            facts = {
-                "config": self.config,
-                "seed": self.options.seed,
-                "dtype": self.options.dtype,
-                "losses": self.losses,
-            }
-            checkpoint.save(self.options.checkpoint, self._parts, self.device, **facts)
+            record = {"config": self.config, "facts": self._facts(), "losses": self.losses}
+            checkpoint.save(self.options.checkpoint, self._parts, self.device, **record)
+
+    def _facts(self) -> dict[str, Any]:
+        """What a run must share with its checkpoint for the loss curve to be one."""
+        options = self.options
+        return {**self.config, "steps": options.steps, "seed": options.seed, "dtype": options.dtype}
 
     @contextmanager
     def _stops_at_step(self) -> Iterator[None]:

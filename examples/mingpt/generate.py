@@ -44,8 +44,7 @@ def generate(model: GPT, prompt: torch.Tensor, *, temperature: float = 0.8, top:
 def load(path: Path, device: torch.device) -> GPT:
     """The model of a checkpoint that train.py wrote."""
     saved = checkpoint.read(path)
-    sizes = {name: value for name, value in saved["config"].items() if name in Config.__dataclass_fields__}
-    model = GPT(Config(**sizes))
+    model = GPT(Config(**saved["config"]))
     model.load_state_dict(saved["parts"]["model"])
     return model.to(device)
 

@@ -1,4 +1,7 @@
-"""ResNet with basic blocks, after He et al. 2015; the first layer suits pictures of a few pixels, as they did for CIFAR."""
+"""ResNet with basic blocks, after He et al. 2015.
+
+The first layer is the one they used for CIFAR: it suits pictures of a few pixels.
+"""
 
 from dataclasses import dataclass
 

@@ -40,7 +40,7 @@ def main(words: list[str] | None = None) -> dict:
 
     learn, judge = data.load()
     config = CONFIGS[options.config]
-    run = Run("resnet", options, unit="samples", config={**asdict(config), "steps": options.steps})
+    run = Run("resnet", options, unit="samples", config=asdict(config))
     model = ResNet(config).to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), LEARNING_RATE, momentum=0.9, nesterov=True, weight_decay=5e-4)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=options.steps)

@@ -184,7 +184,7 @@ def test_stage_selection() -> None:
         tests.selected(fast=False, only=["nothing"])
 
 
-@pytest.mark.parametrize("command", ["wheel", "demo"])
+@pytest.mark.parametrize("command", ["wheel"])
 def test_commands_of_later_issues_say_so(command: str) -> None:
     answer = subprocess.run([ROOT / "tools" / "dev", command], capture_output=True, text=True, check=False)
     assert answer.returncode == 2

@@ -5,7 +5,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from . import bench, build, envs, lint, system, tests
+from . import bench, build, demo, envs, lint, system, tests
 from .console import Console, seconds_text
 from .errors import DevError
 from .paths import VENV, VENV_JAX
@@ -13,7 +13,6 @@ from .paths import VENV, VENV_JAX
 # What the design promises and a later issue brings.
 LATER = {
     "wheel": "the wheel comes with the packaging issue",
-    "demo": "the demo comes with the torch device and the first model",
 }
 
 
@@ -59,6 +58,11 @@ def run_bench(console: Console, args: argparse.Namespace) -> int:
     return bench.run(console, rounds=args.rounds)
 
 
+def run_demo(console: Console, args: argparse.Namespace) -> int:
+    prepare(console)
+    return demo.run(console, steps=args.steps)
+
+
 def run_lock(console: Console, args: argparse.Namespace) -> int:
     envs.write_locks(console, upgrade=args.upgrade)
     return 0
@@ -99,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
     command("doctor", run_doctor, "check the machine and the installation")
     made = command("bench", run_bench, "measure what our layers cost")
     made.add_argument("--rounds", type=int, default=11, help="runs of each kind (default: %(default)s)")
+    made = command("demo", run_demo, "train a small GPT on the simulated v6e and let it write")
+    made.add_argument("--steps", type=int, default=demo.STEPS, help="steps to train (default: %(default)s)")
     made = command("lock", run_lock, "make requirements/*.lock from *.in")
     made.add_argument("--upgrade", action="store_true", help="take the newest versions that *.in allows")
     return top
