@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from ops.nn_util import FLOATS, check_grads, numbers
+from ops.nn_util import FLOATS, HALF, check_grads, check_precision, numbers
 from ops.util import check
 
 
@@ -11,7 +11,9 @@ from ops.util import check
 @pytest.mark.parametrize("causal", [True, False])
 def test_scaled_dot_product(dtype, causal):
     q, k, v = (numbers(2, 3, 5, 4, dtype=dtype, seed=s) for s in range(3))
-    check_grads(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), q, k, v)
+    # CPU torch's fused kernel chooses strides of its own, and rounds at other places.
+    compare = check_precision if dtype in HALF else check_grads
+    compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal).contiguous(), q, k, v)
 
 
 def test_masks_scale_and_groups():

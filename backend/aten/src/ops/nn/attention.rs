@@ -7,7 +7,7 @@ use super::dot::contract;
 use super::ex::{ex, select};
 use super::softmax::{safe_softmax_of, softmax_of};
 use super::util::{max_keep, number, opt_as, slice_dim, sum_keep, up};
-use crate::{Cx, ElementType, Error, Lowered, OpDef, Result};
+use crate::{Arg, Call, Cx, ElementType, Error, Lowered, OpDef, OutMeta, Result};
 
 /// A product summed in single precision, then rounded to the operands' type as torch's kernels do between matmuls.
 fn dot(cx: &mut Cx<'_, '_>, a: (Value, &str), b: (Value, &str), out: &str) -> Result<Value> {
@@ -319,11 +319,48 @@ fn fused_attention_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(super::util::masked(&mask, [Some(dq), Some(dk), Some(dv), db]))
 }
 
+/// The result and, where they are needed, the weights.
+fn attended(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let is = |name: &str| matches!(call.arg(name), Some(Arg::Bool(true)));
+    let query = super::util::like(call, "query")?;
+    let key = super::util::like(call, "key")?;
+    let weights = match (query.first(), key.first(), call.arg("num_head")) {
+        (Some(Some(q)), Some(Some(k)), Some(Arg::Int(heads))) if is("need_weights") => {
+            let mut dims = vec![q.dims[0], *heads, q.dims[1], k.dims[1]];
+            if is("average_attn_weights") {
+                dims.remove(1);
+            }
+            Some(OutMeta {
+                dims: dims.into_iter().collect(),
+                element: q.element,
+            })
+        }
+        _ => None,
+    };
+    Ok(query.into_iter().chain([weights]).collect())
+}
+
+/// Three of (B, heads, L, width).
+fn rescaled(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let packed = super::util::like(call, "qkv")?;
+    let heads = match call.arg("num_heads") {
+        Some(Arg::Int(n)) => *n,
+        _ => 1,
+    };
+    let part = packed.into_iter().flatten().next().map(|m| OutMeta {
+        dims: [m.dims[0], heads, m.dims[1], m.dims[2] / 3 / heads]
+            .into_iter()
+            .collect(),
+        element: m.element,
+    });
+    Ok(vec![part.clone(), part.clone(), part])
+}
+
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("_native_multi_head_attention", native_multi_head_attention),
+    OpDef::new("_native_multi_head_attention", native_multi_head_attention).shape(attended),
     OpDef::new("_transformer_encoder_layer_fwd", transformer_encoder_layer_fwd),
-    OpDef::new("_masked_softmax", masked_softmax),
-    OpDef::new("_transform_bias_rescale_qkv", transform_bias_rescale_qkv),
+    OpDef::new("_masked_softmax", masked_softmax).shape(|call| super::util::like(call, "self")),
+    OpDef::new("_transform_bias_rescale_qkv", transform_bias_rescale_qkv).shape(rescaled),
     OpDef::new(
         "_scaled_dot_product_fused_attention_overrideable",
         fused_attention,

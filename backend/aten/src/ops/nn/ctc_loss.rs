@@ -4,7 +4,7 @@ use stablehlo::ops::{Direction, GatherDimensions};
 use stablehlo::{FunctionBuilder, Value};
 
 use super::ex::{ex, select};
-use super::util::{along, max_keep, sum_keep, up};
+use super::util::{along, like, max_keep, sum_keep, up};
 use crate::{Cx, ElementType, Error, Lowered, OpDef, Result};
 
 /// What forward and backward share. Labels are the targets with blanks around each: (N, S), S = 2 * longest + 1.
@@ -294,5 +294,5 @@ fn ctc_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {
 
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_ctc_loss", ctc_loss),
-    OpDef::new("_ctc_loss_backward", ctc_loss_backward),
+    OpDef::new("_ctc_loss_backward", ctc_loss_backward).shape(|call| like(call, "log_probs")),
 ];

@@ -5,7 +5,7 @@ use stablehlo::Value;
 use stablehlo::ops::GatherDimensions;
 
 use super::ex::{Ex, ex, select};
-use super::util::{all_dims, along, check_range, count, mean_keep, opt_as, sum, take_at, up};
+use super::util::{all_dims, along, check_range, count, like, mean_keep, opt_as, sum, take_at, up};
 use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result};
 
 /// The dimension of the classes.
@@ -33,6 +33,10 @@ fn at_target(cx: &mut Cx<'_, '_>, x: Value, target: Value) -> Result<Value> {
         return sum(cx, v, &[1]);
     }
     let n = dims.iter().product();
+    if sizes.contains(&0) {
+        let element = cx.element(x)?;
+        return cx.full(&dims, element, 0);
+    }
     let x = cx.reshape(x, &[n, sizes.last().copied().unwrap_or(1)])?;
     let index = cx.reshape(target, &[n, 1])?;
     let numbers = GatherDimensions {
@@ -313,7 +317,10 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("nll_loss2d_forward", nll_loss_forward),
     OpDef::new("nll_loss2d_backward", nll_loss_backward),
     OpDef::new("multi_margin_loss", multi_margin_loss).statics(&["p"]),
-    OpDef::new("multi_margin_loss_backward", multi_margin_loss_backward).statics(&["p"]),
+    OpDef::new("multi_margin_loss_backward", multi_margin_loss_backward)
+        .statics(&["p"])
+        .shape(|call| like(call, "self")),
     OpDef::new("multilabel_margin_loss_forward", multilabel_margin_loss_forward),
-    OpDef::new("multilabel_margin_loss_backward", multilabel_margin_loss_backward),
+    OpDef::new("multilabel_margin_loss_backward", multilabel_margin_loss_backward)
+        .shape(|call| like(call, "self")),
 ];

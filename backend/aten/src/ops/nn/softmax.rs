@@ -3,7 +3,7 @@
 use stablehlo::Value;
 
 use super::ex::{ex, select};
-use super::util::{max_keep, sum_keep, up};
+use super::util::{like, max_keep, sum_keep, up};
 use crate::{Cx, Lowered, OpDef, Result};
 
 /// `x - max(x)` and the sum of its exponentials along a dimension; rank 0 counts as one element.
@@ -95,5 +95,5 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_log_softmax", log_softmax),
     OpDef::new("_softmax_backward_data", softmax_backward_data),
     OpDef::new("_log_softmax_backward_data", log_softmax_backward_data),
-    OpDef::new("_masked_softmax_backward", masked_softmax_backward),
+    OpDef::new("_masked_softmax_backward", masked_softmax_backward).shape(|call| like(call, "output")),
 ];

@@ -5,7 +5,7 @@ use stablehlo::ops::GatherDimensions;
 use stablehlo::{Number, Value};
 
 use super::ex::ex;
-use crate::{Cx, ElementType, Error, ErrorKind, Lowered, Outputs, Result};
+use crate::{Arg, Call, Cx, ElementType, Error, ErrorKind, Lowered, OutMeta, Outputs, Result, TensorMeta};
 
 /// A tensor argument in the type to compute in.
 pub(super) fn up(cx: &mut Cx<'_, '_>, name: &str) -> Result<Value> {
@@ -189,6 +189,12 @@ pub(super) fn take_at(
     dims: &[i64],
 ) -> Result<Value> {
     let k = cx.rank(indices)?;
+    if dims.contains(&0) {
+        let mut result = dims.to_vec();
+        result.splice(dim..=dim, cx.dims(indices)?);
+        let element = cx.element(v)?;
+        return cx.full(&result, element, 0);
+    }
     let mut slice = dims.to_vec();
     slice[dim] = 1;
     let offset_dims = (0..dim).chain(dim + k..dims.len() - 1 + k).map(|d| d as i64);
@@ -314,4 +320,15 @@ pub(super) fn masked<const N: usize>(mask: &[bool], values: [Option<Value>; N]) 
             .map(|(i, v)| v.filter(|_| wanted(i)))
             .collect::<Vec<_>>(),
     )
+}
+
+/// Metadata of a result that is like an argument, for ops that torch has no Meta kernel of.
+pub(super) fn like(call: &Call, name: &str) -> Result<Vec<Option<OutMeta>>> {
+    match call.arg(name) {
+        Some(Arg::Tensor(i)) => {
+            let TensorMeta { dims, element, .. } = call.tensors[*i as usize].clone();
+            Ok(vec![Some(OutMeta { dims, element })])
+        }
+        _ => Err(Error::Internal(format!("{} has no tensor `{name}`", call.name))),
+    }
 }
