@@ -5,7 +5,9 @@ import torch
 from ops.util import check
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-DTYPES = [*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool]
+EVERY = [*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool]
+# One of each kind that is computed differently: for tests of many programs.
+DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool]
 
 
 def values(dtype, *shape):

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from ops.data_util import DTYPES, values
+from ops.data_util import EVERY, values
 from ops.util import check
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", EVERY)
 def test_fill(dtype):
     x = values(dtype, 2, 3)
     check(lambda a: a.fill_(1), x)

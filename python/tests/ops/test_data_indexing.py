@@ -121,7 +121,7 @@ def test_gradients():
     check_grads(lambda a, i: a[i] * 2, x, rows)
     check_grads(lambda a, i: a[:, i] * a[0, 0], x, rows)
     check_grads(lambda a, i: a.gather(0, i) * 2, x, index)
-    check_grads(lambda a, i, s: a.scatter(1, i[:, :1], s) * 2, x, index, source)
+    check_grads(lambda a, i, s: a.scatter(1, i[:, :1], s[:, :1]) * 2, x, index, source)
     check_grads(lambda a, i, s: a.scatter_add(0, i, s) * 2, x, index, source)
     check_grads(lambda a, i: a.index_select(1, i) * 2, x, rows)
     check_grads(lambda a, i, s: a.index_add(0, i, s) * 2, x, rows, source)

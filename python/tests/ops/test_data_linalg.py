@@ -5,8 +5,8 @@ import torch
 from ops.data_util import check_grads
 from ops.util import check
 
-DTYPES = [torch.float32, torch.float64, torch.complex64]
-SHAPES = [(4, 4), (2, 3, 3), (5, 3), (3, 5), (1, 1), (0, 0), (2, 0, 3)]
+DTYPES = [torch.float32, torch.complex64]
+SHAPES = [(2, 3, 3), (5, 3), (3, 5), (2, 0, 3)]
 
 
 def matrix(dtype, *shape):
@@ -43,7 +43,7 @@ def test_factors(dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (1, 1), (0, 0)])
+@pytest.mark.parametrize("shape", [(2, 3, 3), (0, 0)])
 def test_square(dtype, shape):
     p, b = positive(dtype, *shape), matrix(dtype, *shape)[..., :2]
     for upper in (False, True):

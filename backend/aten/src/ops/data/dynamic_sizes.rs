@@ -72,6 +72,16 @@ fn nonzero(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(coordinates(cx, flat, &dims)?.into())
 }
 
+/// Row by row, as on the CPU; the Meta kernel says otherwise.
+fn nonzero_static_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let rank = meta_of(call, "self")?.dims.len() as i64;
+    let size = match call.arg("size") {
+        Some(Arg::Int(size)) => *size,
+        _ => return Err(Error::Internal("nonzero_static has no size".to_owned())),
+    };
+    Ok(vec![result(&[size, rank], ElementType::S64)])
+}
+
 fn nonzero_static(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
     let fill = cx.opt_int("fill_value")?.unwrap_or(-1);
@@ -126,17 +136,23 @@ fn bincount_sizes(cx: &mut Cx<'_, '_>) -> Result<Vec<Value>> {
     let axes = all_axes(cx, v)?;
     let none = cx.full(&[], ElementType::S64, -1)?;
     let most = reduce(cx, v, none, &axes, Combine::Max)?;
+    let bins = super::util::plus(cx, most, 1)?;
+    let least = cx.full(&[], ElementType::S64, cx.opt_int("minlength")?.unwrap_or(0))?;
+    Ok(vec![cx.f.maximum(bins, least)?])
+}
+
+fn check_counted(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let v = cx.operand("self", ElementType::S64)?;
+    let shown = zero(cx, ElementType::S64)?;
     let signs = compare_to(cx, v, 0, Direction::Ge)?;
     let ok = all_true(cx, signs)?;
     cx.check(
         ok,
-        most,
+        shown,
         ErrorKind::Runtime,
         "bincount only supports 1-d non-negative integral inputs.",
     );
-    let bins = super::util::plus(cx, most, 1)?;
-    let least = cx.full(&[], ElementType::S64, cx.opt_int("minlength")?.unwrap_or(0))?;
-    Ok(vec![cx.f.maximum(bins, least)?])
+    Ok(())
 }
 
 fn bincount_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
@@ -154,6 +170,7 @@ fn bincount_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
 fn bincount(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
     let index = cx.tensor("self")?;
+    check_counted(cx)?;
     let n = cx.dims(index)?[0];
     let base = zeros(cx, &out.dims, out.element)?;
     if n == 0 || out.dims[0] == 0 {
@@ -172,6 +189,14 @@ fn repeat_interleave_sizes(cx: &mut Cx<'_, '_>) -> Result<Vec<Value>> {
     let repeats = cx.operand("repeats", ElementType::S64)?;
     let start = zero(cx, ElementType::S64)?;
     let sum = reduce(cx, repeats, start, &[0], Combine::Add)?;
+    // Negative repeats are refused when the sizes are known.
+    Ok(vec![cx.f.maximum(sum, start)?])
+}
+
+fn check_repeats(cx: &mut Cx<'_, '_>) -> Result<()> {
+    let repeats = cx.operand("repeats", ElementType::S64)?;
+    let start = zero(cx, ElementType::S64)?;
+    let sum = reduce(cx, repeats, start, &[0], Combine::Add)?;
     let signs = compare_to(cx, repeats, 0, Direction::Ge)?;
     let ok = all_true(cx, signs)?;
     cx.check(ok, sum, ErrorKind::Runtime, "repeats can not be negative");
@@ -184,7 +209,7 @@ fn repeat_interleave_sizes(cx: &mut Cx<'_, '_>) -> Result<Vec<Value>> {
             "allocated size does not match required size",
         );
     }
-    Ok(vec![sum])
+    Ok(())
 }
 
 fn repeat_interleave_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
@@ -194,6 +219,7 @@ fn repeat_interleave_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
 fn repeat_interleave(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
     let size = out.dims[0];
+    check_repeats(cx)?;
     let repeats = cx.operand("repeats", index_type(size))?;
     let n = cx.dims(repeats)?[0];
     let element = cx.element(repeats)?;
@@ -209,8 +235,10 @@ fn repeat_interleave(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("nonzero", nonzero).data_dependent(nonzero_sizes, nonzero_shape),
-    OpDef::new("nonzero_static", nonzero_static),
+    OpDef::new("nonzero", nonzero)
+        .data_dependent(nonzero_sizes, nonzero_shape)
+        .column_major(),
+    OpDef::new("nonzero_static", nonzero_static).shape(nonzero_static_shape),
     OpDef::new("masked_select", masked_select).data_dependent(masked_select_sizes, masked_select_shape),
     OpDef::new("bincount", bincount).data_dependent(bincount_sizes, bincount_shape),
     OpDef::new("repeat_interleave.Tensor", repeat_interleave)

@@ -41,7 +41,7 @@ impl Indexed {
         let batch = broadcast_dims(&refs)?;
         let largest = named.iter().map(|(d, _)| sizes[*d]).max().unwrap_or(0);
         let mut vectors = Vec::with_capacity(named.len());
-        for (d, t) in &named {
+        for (k, (d, t)) in named.iter().enumerate() {
             if !cx.element(*t)?.is_integer() {
                 return Err(Error::unsupported("an index that is no integer"));
             }
@@ -51,8 +51,9 @@ impl Indexed {
                     "index is out of bounds for dimension with size 0",
                 ));
             }
+            // torch counts the dimensions that have an index.
             let message = format!(
-                "index {{}} is out of bounds for dimension {d} with size {}",
+                "index {{}} is out of bounds for dimension {k} with size {}",
                 sizes[*d]
             );
             let bounds = Bounds {
