@@ -1,6 +1,7 @@
 // Creation, metadata and copies: what concerns tensors rather than their elements.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -151,6 +152,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool) {
   at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
   if (dst.numel() == 0) return dst;
   if (src.device().type() == kType) src = resolved(src);
+  if (dst.device().type() == kType) at::assert_no_internal_overlap(dst);
   at::Tensor target = dst;
   at::Tensor owned;
   if (dst.device().type() == kType && (dst.is_conj() || dst.is_neg())) {
@@ -240,6 +242,11 @@ void register_tensors() {
   m.impl("equal", TORCH_FN(equal));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy_type));
   m.impl("record_stream", TORCH_FN(record_stream));
+  // Copies see lazy conjugation and negation themselves: torch's fallbacks for those bits would copy in order to copy.
+  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    auto* bits = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    for (const auto* name : {"_copy_from", "_copy_from_and_resize"}) bits->impl(name, torch::CppFunction::makeFallthrough());
+  }
 }
 
 }  // namespace tpu

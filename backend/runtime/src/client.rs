@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pjrt::plugin::PluginClient;
 use pjrt::{Client, CompileOptions, Device, ExecuteOptions};
 
-use crate::memory::{Account, Usage};
+use crate::memory::{Account, Usage, human};
 use crate::scalar::ScalarCache;
 use crate::storage::Tracked;
 use crate::{Error, Result};
@@ -206,6 +206,31 @@ impl Runtime {
     pub fn usage(&self, device: usize) -> Result<Usage> {
         Ok(self.device(device)?.account.usage())
     }
+}
+
+/// A failure on a device. Out of memory says what was asked, what is in use, and the largest holders.
+pub(crate) fn explain(index: usize, state: &DeviceState, e: pjrt::Error, doing: &str) -> Error {
+    if e.code() != pjrt::Code::ResourceExhausted {
+        return Error::from(e).during(doing);
+    }
+    let usage = state.account.usage();
+    let limit = state.device.memory_stats().ok().and_then(|m| m.bytes_limit);
+    let limit = limit.map_or(String::new(), |l| format!(" of {}", human(l.max(0) as u64)));
+    let mut text = format!(
+        "{doing}: tpu:{index} is out of memory. Tensors hold {}{limit} in {} buffers.",
+        human(usage.bytes.current),
+        usage.buffers.current
+    );
+    let largest = state.account.largest(5);
+    if !largest.is_empty() {
+        text.push_str(" The largest:");
+        for holder in largest {
+            let op = holder.op.map_or("a copy from the host".to_owned(), |op| format!("from {op}"));
+            text.push_str(&format!("\n  {:>12}  {}  {op}", human(holder.bytes), holder.shape));
+        }
+    }
+    text.push_str(&format!("\nThe plugin says: {e}"));
+    Error::raised(glue_abi::ErrorKind::OutOfMemory, text)
 }
 
 /// Waits until a result is there; its error names what computed it.

@@ -12,7 +12,7 @@ use pjrt::{Buffer, ExecuteOptions, HostArray, Placement, Program};
 use smallvec::SmallVec;
 
 use crate::cache::{self, Entry, Found, FreshMeta, Key};
-use crate::client::{DeviceState, Runtime, name_origin, runtime, wait};
+use crate::client::{DeviceState, Runtime, explain, name_origin, runtime, wait};
 use crate::key::with_sizes;
 use crate::node::{Fresh, Node, Slot, Source, Target};
 use crate::origin::{Origin, current_line};
@@ -362,7 +362,7 @@ fn run<'a>(
     match outcome {
         Ok(execution) => Ok(Ran { buffers: execution.into_single(), locked, origin }),
         Err(e) => {
-            let error = Error::from(e).during(&format!("{origin} failed"));
+            let error = explain(parsed.device, state, e, &format!("{origin} failed"));
             for (_, mut state) in locked {
                 // An execution that failed at its start keeps its arguments; one that failed later took them along.
                 let gone = matches!(&state.content, Content::Dense(d) if d.data.buffer.is_deleted().unwrap_or(true));
@@ -525,6 +525,7 @@ fn make(
     sizes: Option<(Key, Vec<i64>)>,
 ) -> Result<Found> {
     let started = Instant::now();
+    let state = runtime.device(parsed.device)?;
     let (key, sizes, first) = match sizes {
         Some((key, sizes)) => (key, sizes, false),
         None => (parsed.key.clone(), Vec::new(), op.def.sizes.is_some()),
@@ -563,7 +564,7 @@ fn make(
         }
         Err(e) => return Err(e.during(name)),
     };
-    let found = Found::Entry(Arc::new(compile(runtime, name, built, plan, first)?));
+    let found = Found::Entry(Arc::new(compile(runtime, state, name, built, plan, first)?));
     cache::note_compile(started.elapsed());
     cache::insert(key, found.clone());
     Ok(found)
@@ -577,7 +578,7 @@ struct Planned {
     target_tensor: Vec<Option<u32>>,
 }
 
-fn compile(runtime: &Runtime, name: &str, built: Built, plan: Planned, first: bool) -> Result<Entry> {
+fn compile(runtime: &Runtime, state: &DeviceState, name: &str, built: Built, plan: Planned, first: bool) -> Result<Entry> {
     let bytes = |r: &Produce| match r {
         Produce::Slot(_, e, d) | Produce::Fresh(_, _, e, d) => {
             (d.iter().product::<i64>().max(0) as usize * e.host_bytes()) as u64
@@ -594,7 +595,7 @@ fn compile(runtime: &Runtime, name: &str, built: Built, plan: Planned, first: bo
             if std::env::var_os("TORCH_TPU_DUMP_FAILED").is_some() {
                 tracing::error!("{}", built.text);
             }
-            Error::from(e).during(&format!("cannot compile {name}"))
+            explain(0, state, e, &format!("cannot compile {name}"))
         })?)
     };
     Ok(Entry {

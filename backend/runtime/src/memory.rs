@@ -1,5 +1,6 @@
 //! Bytes held by tensors, a device.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
@@ -11,6 +12,22 @@ pub struct Account {
     buffers: Counter,
     /// The sums at the last [`Account::reset_accumulated`]: bytes made and freed, buffers made and freed.
     base: Mutex<[u64; 4]>,
+    /// Buffers of at least [`LARGE`] bytes by a number: what an out-of-memory error lists.
+    large: Mutex<BTreeMap<u64, Holder>>,
+}
+
+/// From this many bytes on a buffer is worth naming.
+pub(crate) const LARGE: u64 = 1 << 20;
+
+/// A large buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Element type and sizes.
+    pub shape: String,
+    /// The op that made it, where one did.
+    pub op: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +86,27 @@ impl Account {
         self.buffers.add(1);
     }
 
+    /// Lists a large buffer; gives its number.
+    pub(crate) fn hold(&self, holder: Holder) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Relaxed);
+        self.large.lock().insert(number, holder);
+        number
+    }
+
+    /// Takes a large buffer off the list.
+    pub(crate) fn release(&self, number: u64) {
+        self.large.lock().remove(&number);
+    }
+
+    /// The largest buffers, largest first.
+    pub fn largest(&self, count: usize) -> Vec<Holder> {
+        let mut all: Vec<Holder> = self.large.lock().values().cloned().collect();
+        all.sort_by_key(|h| std::cmp::Reverse(h.bytes));
+        all.truncate(count);
+        all
+    }
+
     pub(crate) fn remove(&self, bytes: u64) {
         self.bytes.current.fetch_sub(bytes, Relaxed);
         self.buffers.current.fetch_sub(1, Relaxed);
@@ -93,6 +131,21 @@ impl Account {
         let (bytes, buffers) = (self.bytes.amount(0, 0), self.buffers.amount(0, 0));
         *base = [bytes.made, bytes.freed, buffers.made, buffers.freed];
     }
+}
+
+/// Bytes as people read them.
+pub(crate) fn human(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = "bytes";
+    for name in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = name;
+    }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.2} {unit}") }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use dtype::ElementType;
 use parking_lot::Mutex;
 use pjrt::Buffer;
 
-use crate::memory::Account;
+use crate::memory::{Account, Holder, LARGE};
 
 /// A device buffer whose bytes are accounted while it lives.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Tracked {
     pub origin: Option<Arc<crate::origin::Origin>>,
     account: &'static Account,
     bytes: u64,
+    /// Its number among the large buffers, or 0.
+    large: u64,
 }
 
 impl Tracked {
@@ -30,7 +32,13 @@ impl Tracked {
         origin: Option<Arc<crate::origin::Origin>>,
     ) -> Arc<Self> {
         account.add(bytes);
-        Arc::new(Self { buffer, origin, account, bytes })
+        let large = if bytes >= LARGE {
+            let op = origin.as_ref().map(|o| o.op.clone());
+            account.hold(Holder { bytes, shape: buffer.shape().to_string(), op })
+        } else {
+            0
+        };
+        Arc::new(Self { buffer, origin, account, bytes, large })
     }
 
     /// Bytes accounted for.
@@ -42,6 +50,9 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         self.account.remove(self.bytes);
+        if self.large != 0 {
+            self.account.release(self.large);
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use aten::{Cx, Lowered, OpDef};
 use glue_abi::{Arg, SchemaKind, Tag, TensorArg};
 use pjrt::{HostArray, Placement};
 
-use crate::client::{DeviceState, Runtime, runtime};
+use crate::client::{DeviceState, Runtime, explain, runtime};
+use crate::memory::human;
 use crate::dispatch::{Glue, OpHandle, Schema, SchemaEntry, dispatch, read_error};
 use crate::node::Place;
 use crate::parse::{SlotIn, Tensor, is_identity, storage};
@@ -238,7 +239,9 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
     let device = to.storage.device;
     let state = runtime.device(device)?;
     let array = HostArray::new(to.tensor.element, to.tensor.sizes, bytes);
-    let buffer = runtime.client.buffer_from_host(&array, Placement::Device(&*state.device))?;
+    let buffer = runtime.client.buffer_from_host(&array, Placement::Device(&*state.device)).map_err(|e| {
+        explain(device, state, e, &format!("cannot copy {} to the device", human(bytes.len() as u64)))
+    })?;
     let tracked = Tracked::new(buffer, bytes.len() as u64, state.account, None);
     state.issued(&tracked);
     let dense = Dense { data: tracked, element: to.tensor.element, dims: to.tensor.sizes.into() };
