@@ -34,8 +34,9 @@ def run(console: Console, *, steps: int) -> int:
     checkpoint.unlink()
     with console.stage("ask the compiler of the v6e"):
         console.say(
-            f"   The report below is of {shown(PROGRAM)}, the forward pass of an eight-layer perceptron in bfloat16,\n"
-            "   not of the step trained above: compiling a PyTorch step ahead of time (torch_tpu.aot.compile) is to come."
+            f"   The report below is of {shown(PROGRAM)}, the forward pass of an eight-layer perceptron in\n"
+            "   bfloat16, not of the step trained above: compiling a PyTorch step for the v6e\n"
+            "   (torch_tpu.aot.compile) is not there yet."
         )
         show(console, [python, "-m", "torch_tpu", "aot", shown(PROGRAM)])
     return 0
