@@ -169,8 +169,8 @@ def test_bits_of_floats():
         check(torch.nextafter, x.to(dtype)[:, None], x.to(dtype))
         check(torch.signbit, x.to(dtype))
         check(torch.copysign, torch.ones(10, dtype=dtype), x.to(dtype))
-    check(lambda a: a != 0, x)
     check(torch.logical_not, x)
+    check(lambda a: a.bool(), x)
 
 
 def test_shifts_out_of_range():
@@ -178,7 +178,7 @@ def test_shifts_out_of_range():
     check(torch.bitwise_left_shift, a, by)
     check(torch.bitwise_right_shift, a, by)
     check(lambda x: x >> 9, torch.tensor([200, 8], dtype=torch.uint8))
-    check(lambda x: x << 9, torch.tensor([200, 8], dtype=torch.int8))
+    check(lambda x: x << 9, torch.tensor([100, 8], dtype=torch.int8))
 
 
 def test_integer_powers():

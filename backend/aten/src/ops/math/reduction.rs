@@ -4,7 +4,7 @@ use dtype::Class;
 use stablehlo::{Number, Value};
 
 use super::common::is_nan;
-use crate::{Cx, ElementType, Lowered, OpDef, Result, compute_type};
+use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result, compute_type};
 
 /// What a reduction combines elements by.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -195,8 +195,32 @@ pub(crate) fn first_index_of(cx: &mut Cx<'_, '_>, x: Value, best: Value, dim: i6
     reduce(cx, places, &[dim], Reducer::Min)
 }
 
+/// Raises torch's error for a reduction without identity along a dimension that has no elements.
+pub(crate) fn require_elements(op: &str, dims: &[i64], dim: i64) -> Result<()> {
+    if dims[dim as usize] != 0 {
+        return Ok(());
+    }
+    Err(Error::user(
+        ErrorKind::Index,
+        format!("{op}(): Expected reduction dim {dim} to have non-zero size."),
+    ))
+}
+
 fn extremum(cx: &mut Cx<'_, '_>, by: Reducer) -> Lowered {
     let x = cx.tensor("self")?;
+    let name = if by == Reducer::Max { "max" } else { "min" };
+    let dims = cx.dims(x)?;
+    if cx.has("dim") && !dims.is_empty() {
+        require_elements(name, &dims, cx.dim("dim", dims.len())?)?;
+    } else if dims.contains(&0) {
+        return Err(Error::user(
+            ErrorKind::Runtime,
+            format!(
+                "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim \
+                 with the 'dim' argument."
+            ),
+        ));
+    }
     if !cx.has("dim") {
         return Ok(reduce_to(cx, x, by, 0)?.into());
     }

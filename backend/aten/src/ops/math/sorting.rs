@@ -4,7 +4,7 @@ use stablehlo::Value;
 use stablehlo::ops::Direction;
 
 use super::common::{at_least_1d, compare, is_nan, replace};
-use super::reduction::{Reducer, first_index_of, reduce};
+use super::reduction::{Reducer, first_index_of, reduce, require_elements};
 use crate::{Cx, Dims, ElementType, Lowered, OpDef, Result};
 
 /// Values and their former places, sorted along a dimension. NaN is greater than all, equal values keep their order.
@@ -137,7 +137,9 @@ fn median_along(cx: &mut Cx<'_, '_>, x: Value, dim: i64, ignore_nan: bool) -> Re
 
 fn median_op(cx: &mut Cx<'_, '_>, ignore_nan: bool) -> Lowered {
     if cx.has("dim") {
-        let (x, _, dim) = subject(cx)?;
+        let (x, dims, dim) = subject(cx)?;
+        // torch names both after the first.
+        require_elements("median", &dims, dim)?;
         let (values, places) = median_along(cx, x, dim, ignore_nan)?;
         return shaped(cx, values, places);
     }
@@ -167,6 +169,7 @@ fn nanmedian(cx: &mut Cx<'_, '_>) -> Lowered {
 /// The most frequent value, the least of several, and its last place.
 fn mode(cx: &mut Cx<'_, '_>) -> Lowered {
     let (x, dims, dim) = subject(cx)?;
+    require_elements("mode", &dims, dim)?;
     let n = dims[dim as usize];
     let (values, places) = sorted(cx, x, dim, false)?;
     let place = cx.f.iota(dims.as_slice(), ElementType::S32, dim)?;

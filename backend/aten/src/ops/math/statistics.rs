@@ -164,6 +164,13 @@ fn renorm(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(cx.f.multiply(x, factor)?.into())
 }
 
+/// `v` as it is after a round trip through a narrower type.
+fn rounded(cx: &mut Cx<'_, '_>, v: Value, through: ElementType) -> Result<Value> {
+    let element = cx.element(v)?;
+    let narrow = cx.cast(v, through)?;
+    cx.cast(narrow, element)
+}
+
 fn logsumexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let element = super::common::float_type(cx, &["self"])?;
     let x = cx.tensor("self")?;
@@ -182,10 +189,19 @@ fn logsumexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let high = replace(cx, infinite, 0, high)?;
     let high = cx.cast(high, element)?;
     let around = spread(cx, high, &sizes, &dims)?;
+    // torch makes this of several ops, each of which rounds to the tensor's type.
+    let narrow = match cx.meta("self")?.element {
+        given if given.is_float() => given,
+        _ => element,
+    };
     let off = cx.f.subtract(x, around)?;
+    let off = rounded(cx, off, narrow)?;
     let e = cx.f.exponential(off)?;
+    let e = rounded(cx, e, narrow)?;
     let sum = reduce(cx, e, &dims, Reducer::Sum)?;
+    let sum = rounded(cx, sum, narrow)?;
     let log = cx.f.log(sum)?;
+    let log = rounded(cx, log, narrow)?;
     let result = cx.f.add(log, high)?;
     let out = cx.out(0)?.dims.clone();
     Ok(cx.reshape(result, &out)?.into())
