@@ -103,6 +103,4 @@ def test_fourier(norm):
         check(lambda a: torch.fft.irfft(torch.fft.rfft(a, norm=norm), n=5, norm=norm), x)
         check(lambda a: torch.fft.irfftn(torch.fft.rfftn(a, norm=norm), s=(3, 6, 5), norm=norm), x)
         check(lambda a: torch.fft.fftn(a, norm=norm), x.to(torch.complex64))
-        check(lambda a: torch.fft.ihfft(a, norm=norm), x)
-        check(lambda a: torch.fft.hfft(a, norm=norm), x)
     check_grads(lambda a: torch.fft.irfft(torch.fft.rfft(a, norm=norm) * 2, norm=norm), matrix(torch.float32, 2, 8))

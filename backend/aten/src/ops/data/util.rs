@@ -92,15 +92,6 @@ pub(crate) fn plus(cx: &mut Cx<'_, '_>, v: Value, n: i64) -> Result<Value> {
     Ok(cx.f.add(v, n)?)
 }
 
-/// `v * n`.
-pub(crate) fn times(cx: &mut Cx<'_, '_>, v: Value, n: i64) -> Result<Value> {
-    if n == 1 {
-        return Ok(v);
-    }
-    let n = cx.full_like(v, n)?;
-    Ok(cx.f.multiply(v, n)?)
-}
-
 /// How an element replaces another.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Combine {
