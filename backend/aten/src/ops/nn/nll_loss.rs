@@ -6,7 +6,7 @@ use stablehlo::ops::GatherDimensions;
 
 use super::ex::{Ex, ex, select};
 use super::util::{all_dims, along, check_range, count, like, mean_keep, opt_as, sum, take_at, up};
-use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result};
+use crate::{Arg, Call, Cx, Dims, ElementType, Error, ErrorKind, Lowered, OpDef, OutMeta, Result};
 
 /// The dimension of the classes.
 fn class_dim(rank: usize) -> usize {
@@ -206,6 +206,17 @@ fn multi_margin_loss(cx: &mut Cx<'_, '_>) -> Lowered {
     super::util::reduced(cx, samples)
 }
 
+/// torch's Meta kernel gives one element, its CPU kernel rank 0, for a target of rank 0.
+fn multi_margin_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let mut out = like(call, "self")?;
+    let target = like(call, "target")?;
+    let each = call.arg("reduction") == Some(&Arg::Int(0));
+    if let (Some(Some(out)), Some(Some(target))) = (out.first_mut(), target.first()) {
+        out.dims = if each { target.dims.clone() } else { Dims::new() };
+    }
+    Ok(out)
+}
+
 fn multi_margin_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let squared = squared(cx)?;
     let m = margins(cx)?;
@@ -316,7 +327,9 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("nll_loss_backward", nll_loss_backward),
     OpDef::new("nll_loss2d_forward", nll_loss_forward),
     OpDef::new("nll_loss2d_backward", nll_loss_backward),
-    OpDef::new("multi_margin_loss", multi_margin_loss).statics(&["p"]),
+    OpDef::new("multi_margin_loss", multi_margin_loss)
+        .statics(&["p"])
+        .shape(multi_margin_shape),
     OpDef::new("multi_margin_loss_backward", multi_margin_loss_backward)
         .statics(&["p"])
         .shape(|call| like(call, "self")),
