@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-
 from ops.util import check
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -23,10 +22,67 @@ def values(dtype, *, positive=False):
     return torch.tensor([*base, NAN, INF, -INF], dtype=dtype)
 
 
-UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor frac isfinite
-isinf isnan isneginf isposinf lgamma log log10 log1p log2 logit nan_to_num neg positive rad2deg reciprocal round rsqrt sgn sigmoid
-sign signbit sin sinc sinh sqrt square tan tanh trunc special.entr special.erfcx special.i0 special.i0e special.i1 special.i1e
-special.log_ndtr special.ndtri special.ndtr""".split()
+UNARY = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "digamma",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "frac",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logit",
+    "nan_to_num",
+    "neg",
+    "positive",
+    "rad2deg",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+    "special.entr",
+    "special.erfcx",
+    "special.i0",
+    "special.i0e",
+    "special.i1",
+    "special.i1e",
+    "special.log_ndtr",
+    "special.ndtri",
+    "special.ndtr",
+]
 
 
 def function(name):
@@ -46,21 +102,59 @@ def test_unary(name):
     check(f, torch.empty(0, 3))
 
 
-@pytest.mark.parametrize("name", "abs neg sign square sqrt exp sin sigmoid reciprocal floor round isnan erf".split())
+@pytest.mark.parametrize(
+    "name",
+    ["abs", "neg", "sign", "square", "sqrt", "exp", "sin", "sigmoid", "reciprocal", "floor", "round", "isnan", "erf"],
+)
 def test_unary_of_integers(name):
     for dtype in INTS:
         check(function(name), values(dtype, positive=name == "sqrt"))
 
 
-@pytest.mark.parametrize("name", "abs_ neg_ exp_ sqrt_ sigmoid_ tanh_ reciprocal_ floor_ clamp_min_ round_".split())
+@pytest.mark.parametrize(
+    "name", ["abs_", "neg_", "exp_", "sqrt_", "sigmoid_", "tanh_", "reciprocal_", "floor_", "clamp_min_", "round_"]
+)
 def test_in_place(name):
     arguments = (0.1,) if name == "clamp_min_" else ()
     check(lambda x: getattr(x.clone(), name)(*arguments), torch.tensor([[0.3, 2.0], [4.5, 0.1]]))
     check(lambda x: getattr(x.clone().t()[1], name)(*arguments), torch.tensor([[0.3, 2.0], [4.5, 0.1]]))
 
 
-BINARY = """add sub mul div true_divide floor_divide remainder fmod pow maximum minimum fmax fmin atan2 hypot copysign nextafter
-logaddexp logaddexp2 xlogy special.xlog1py heaviside eq ne lt le gt ge logical_and logical_or logical_xor float_power ldexp""".split()
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "true_divide",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "pow",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "atan2",
+    "hypot",
+    "copysign",
+    "nextafter",
+    "logaddexp",
+    "logaddexp2",
+    "xlogy",
+    "special.xlog1py",
+    "heaviside",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "float_power",
+    "ldexp",
+]
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -76,8 +170,29 @@ def test_binary(name):
 
 @pytest.mark.parametrize(
     "name",
-    "add sub mul div floor_divide remainder fmod pow maximum minimum eq lt ge gcd lcm bitwise_and bitwise_or bitwise_xor "
-    "bitwise_left_shift bitwise_right_shift logical_xor".split(),
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "pow",
+        "maximum",
+        "minimum",
+        "eq",
+        "lt",
+        "ge",
+        "gcd",
+        "lcm",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "logical_xor",
+    ],
 )
 def test_binary_of_integers(name):
     for dtype in INTS:
@@ -86,15 +201,26 @@ def test_binary_of_integers(name):
         check(function(name), values(dtype), 3)
 
 
-@pytest.mark.parametrize("name", "add mul maximum minimum bitwise_and bitwise_or bitwise_xor logical_and eq ne".split())
+@pytest.mark.parametrize(
+    "name", ["add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "eq", "ne"]
+)
 def test_binary_of_booleans(name):
     a = torch.tensor([True, True, False, False])
     check(function(name), a, torch.tensor([True, False, True, False]))
 
 
-@pytest.mark.parametrize("name", "add div maximum eq where".split())
+@pytest.mark.parametrize("name", ["add", "div", "maximum", "eq", "where"])
 def test_promotion(name):
-    kinds = [torch.bool, torch.uint8, torch.int32, torch.int64, torch.bfloat16, torch.float16, torch.float32, torch.float64]
+    kinds = [
+        torch.bool,
+        torch.uint8,
+        torch.int32,
+        torch.int64,
+        torch.bfloat16,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    ]
     f = (lambda a, b: torch.where(a > 0, a, b)) if name == "where" else function(name)
     for a in kinds:
         for b in kinds:
@@ -103,7 +229,7 @@ def test_promotion(name):
 
 
 @pytest.mark.parametrize("number", [2, 2.5, -1, 0.5, 3, True])
-@pytest.mark.parametrize("name", "add mul div floor_divide remainder fmod pow eq lt".split())
+@pytest.mark.parametrize("name", ["add", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "eq", "lt"])
 def test_numbers(name, number):
     for dtype in (torch.float32, torch.bfloat16, torch.int64):
         if name == "pow" and dtype == torch.int64 and number == -1:
@@ -218,9 +344,23 @@ def test_logit_with_eps_and_polygamma():
 def test_complex_numbers():
     z = torch.tensor([1 + 2j, -0.5j, 3 - 1j, 0j])
     w = torch.tensor([0.5 - 1j, 2 + 0j, 1j, 1 + 1j])
-    for name in "add sub mul div pow eq ne".split():
+    for name in ["add", "sub", "mul", "div", "pow", "eq", "ne"]:
         check(function(name), z, w)
-    for name in "abs angle exp sqrt sin cos tanh sgn reciprocal neg sigmoid isfinite conj_physical".split():
+    for name in [
+        "abs",
+        "angle",
+        "exp",
+        "sqrt",
+        "sin",
+        "cos",
+        "tanh",
+        "sgn",
+        "reciprocal",
+        "neg",
+        "sigmoid",
+        "isfinite",
+        "conj_physical",
+    ]:
         check(function(name), z[:3])
     check(torch.complex, torch.randn(3), torch.randn(3))
     check(torch.polar, torch.rand(3), torch.randn(3))
@@ -246,7 +386,7 @@ def test_out_and_wider_results():
         assert back.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("name", "mul div pow atan2 maximum hypot logaddexp xlogy".split())
+@pytest.mark.parametrize("name", ["mul", "div", "pow", "atan2", "maximum", "hypot", "logaddexp", "xlogy"])
 def test_gradients_of_two(name):
     def f(a, b):
         a, b = a.clone().requires_grad_(), b.clone().requires_grad_()
@@ -257,7 +397,30 @@ def test_gradients_of_two(name):
 
 @pytest.mark.parametrize(
     "name",
-    "abs acosh asin atan cosh digamma erf erfinv exp expm1 lgamma log log1p logit reciprocal rsqrt sigmoid sin sinc sqrt tan tanh".split(),
+    [
+        "abs",
+        "acosh",
+        "asin",
+        "atan",
+        "cosh",
+        "digamma",
+        "erf",
+        "erfinv",
+        "exp",
+        "expm1",
+        "lgamma",
+        "log",
+        "log1p",
+        "logit",
+        "reciprocal",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "sinc",
+        "sqrt",
+        "tan",
+        "tanh",
+    ],
 )
 def test_gradients_of_one(name):
     def f(a):
