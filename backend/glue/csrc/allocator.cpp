@@ -93,7 +93,7 @@ c10::DataPtr adopt(void* storage, c10::DeviceIndex device) {
 
 void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
   TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
-  check(core->storage_resize(storage->_mutable_data_ptr_no_checks().get_context(), nbytes));
+  check(core->storage_resize(storage->_mutable_data_ptr_no_checks().get(), nbytes));
   storage->set_nbytes(nbytes);
 }
 

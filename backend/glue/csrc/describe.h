@@ -9,8 +9,10 @@
 
 namespace tpu {
 
+// The data pointer is the core's storage, also in tensors that torch makes by from_blob over another's (as writing a storage
+// to a file does), where the context is not ours.
 inline void* storage_of(const c10::TensorImpl* impl) {
-  return impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get_context();
+  return impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
 }
 
 // Fills `out`; false when the core cannot take the tensor (host memory with dimensions, sparse, nested, another device).

@@ -1,6 +1,8 @@
 #include "error.h"
 
+#include <exception>
 #include <string>
+#include <utility>
 
 namespace tpu {
 
@@ -8,6 +10,7 @@ const CoreTable* core = nullptr;
 
 namespace {
 thread_local std::string last_thrown;
+thread_local std::exception_ptr final_exception;
 }
 
 void throw_last_error() {
@@ -44,16 +47,23 @@ std::string take_last_error() {
   return std::string(text, len);
 }
 
-void remember_exception() noexcept {
+void remember_exception(bool is_final) noexcept {
   try {
     throw;
   } catch (const c10::Error& e) {
     last_thrown = e.what_without_backtrace();
   } catch (const std::exception& e) {
     last_thrown = e.what();
+    // The class is libtorch_python's, to which this library is not linked; its text begins with Python's class.
+    is_final |= last_thrown.rfind("KeyboardInterrupt", 0) == 0 || last_thrown.rfind("SystemExit", 0) == 0;
   } catch (...) {
     last_thrown = "an exception that is no std::exception";
   }
+  final_exception = is_final ? std::current_exception() : nullptr;
+}
+
+void rethrow_final() {
+  if (final_exception) std::rethrow_exception(std::exchange(final_exception, nullptr));
 }
 
 void thrown_text(const char** text, size_t* len) {

@@ -142,6 +142,7 @@ void boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
         TORCH_CHECK(false, ours);
       }
       case kGlueThrew: {
+        rethrow_final();
         // The Meta kernel refused: the CPU kernel says why in the words that users know. Where it has no objection,
         // the op is one whose metadata cannot be had without data.
         check_devices(op, *stack, info.kinds.size());

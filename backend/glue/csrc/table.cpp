@@ -22,7 +22,7 @@ uint32_t resize(void* call, uint32_t written, const int64_t* sizes, uint32_t ndi
   return guarded([&] { static_cast<Call*>(call)->resize(written, {sizes, ndim}); });
 }
 uint32_t random(void* generator, int32_t device, uint64_t blocks, uint64_t* seed, uint64_t* offset) {
-  return guarded([&] {
+  return final_guarded([&] {
     take_blocks(static_cast<c10::GeneratorImpl*>(generator), static_cast<c10::DeviceIndex>(device), blocks, seed, offset);
   });
 }
