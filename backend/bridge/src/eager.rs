@@ -60,6 +60,23 @@ fn find_plugin() -> Result<Config> {
     Ok(Config { plugin })
 }
 
+/// How many devices the client will have, told without starting it; `None` where only the plugin knows.
+pub(crate) fn expected_devices() -> Option<usize> {
+    if set("TORCH_TPU_PJRT_PLUGIN").is_some() {
+        return None;
+    }
+    match platform::current().ok()?.platform {
+        Platform::Tpu => Some(platform::tpu_device_files(std::path::Path::new("/")).len()).filter(|n| *n > 0),
+        Platform::Sim => {
+            let topology = std::env::var("TORCH_TPU_SIM_TOPOLOGY").ok().filter(|t| !t.is_empty());
+            let Some(topology) = topology else { return Some(1) };
+            // A v6e has one device a chip; other kinds are the plugin's to count.
+            let grid = topology.strip_prefix("v6e:")?;
+            grid.split('x').map(|n| n.parse::<usize>().ok()).product::<Option<usize>>().filter(|n| *n > 0)
+        }
+    }
+}
+
 /// The line of the user's program that is running: the innermost one outside torch and this package.
 fn user_line() -> Option<runtime::Line> {
     Python::attach(|py| {
