@@ -4,7 +4,7 @@ use dtype::ElementType;
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::util::{Combine, count, index_type, move_dim, plus, reduce, slice_dim, zero, zeros};
+use super::util::{count, index_type, move_dim, plus, slice_dim, zero, zeros};
 use crate::cx::wrap_dim;
 use crate::{Cx, Dims, Lowered, OpDef, Result};
 
@@ -41,16 +41,6 @@ fn tril(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn triu(cx: &mut Cx<'_, '_>) -> Lowered {
     triangle(cx, Direction::Ge)
-}
-
-fn trace(cx: &mut Cx<'_, '_>) -> Lowered {
-    let out = cx.out(0)?;
-    let v = cx.tensor("self")?;
-    let v = cx.cast(v, crate::compute_type(out.element))?;
-    let diagonal = diagonal_of(cx, v, 0, 0, 1)?;
-    let element = cx.element(diagonal)?;
-    let init = zero(cx, element)?;
-    Ok(reduce(cx, diagonal, init, &[0], Combine::Add)?.into())
 }
 
 /// A diagonal: its dimensions, where it starts, how long it is.
@@ -233,7 +223,6 @@ pub(crate) fn identity(cx: &mut Cx<'_, '_>, dims: &[i64], element: ElementType) 
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("tril", tril),
     OpDef::new("triu", triu),
-    OpDef::new("trace", trace),
     OpDef::new("diag_embed", diag_embed),
     OpDef::new("diagonal_copy", diagonal_copy),
     OpDef::new("diagonal_scatter", diagonal_scatter),

@@ -113,20 +113,6 @@ fn conj_physical(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(cx.f.complex(re, im)?.into())
 }
 
-fn complex(cx: &mut Cx<'_, '_>) -> Lowered {
-    let element = cx.out(0)?.element.real();
-    let [re, im] = super::common::operands(cx, ["real", "imag"], element)?;
-    Ok(cx.f.complex(re, im)?.into())
-}
-
-fn polar(cx: &mut Cx<'_, '_>) -> Lowered {
-    let element = cx.out(0)?.element.real();
-    let [size, angle] = super::common::operands(cx, ["abs", "angle"], element)?;
-    let (cos, sin) = (cx.f.cosine(angle)?, cx.f.sine(angle)?);
-    let (re, im) = (cx.f.multiply(size, cos)?, cx.f.multiply(size, sin)?);
-    Ok(cx.f.complex(re, im)?.into())
-}
-
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("sin", |cx| unary_float(cx, sine)),
     OpDef::new("cos", |cx| unary_float(cx, cosine)),
@@ -148,6 +134,4 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("angle", angle),
     OpDef::new("_conj_physical", conj_physical),
     OpDef::new("conj_physical", conj_physical),
-    OpDef::new("complex", complex),
-    OpDef::new("polar", polar),
 ];
