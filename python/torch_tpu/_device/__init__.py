@@ -144,5 +144,8 @@ _ABSENT = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "_initialized":
+        # torch.utils.checkpoint asks it before it saves the generators' states.
+        return is_initialized()
     why = _ABSENT.get(name)
     raise AttributeError(f"module 'torch.tpu' has no attribute '{name}'" + (f": {why}" if why else ""))

@@ -12,7 +12,12 @@ _count: int | None = None
 
 
 def is_available() -> bool:
-    """Whether there is a tpu device, real or simulated. Never raises."""
+    """Whether there is a tpu device, real or simulated. Never raises.
+
+    In a child that was forked after the start too: there the first use says why it is refused.
+    """
+    if _core.is_in_bad_fork():
+        return True
     try:
         return device_count() > 0
     except RuntimeError:

@@ -1,0 +1,1 @@
+"""Tests of torch.tpu and what torch does around a device."""
