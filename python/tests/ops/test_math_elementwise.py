@@ -6,7 +6,7 @@ import pytest
 import torch
 from ops.util import check
 
-FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+FLOATS = [torch.float32, torch.float64, torch.bfloat16]
 INTS = [torch.int64, torch.int32, torch.uint8]
 NAN, INF = math.nan, math.inf
 
@@ -96,8 +96,12 @@ def function(name):
 def test_unary(name):
     f = function(name)
     for dtype in FLOATS:
-        check(f, values(dtype))
-        check(f, values(dtype, positive=True)[:6].reshape(2, 3).t())
+        check(f, torch.cat([values(dtype), values(dtype, positive=True)[:6]]).reshape(3, 5).t())
+
+
+@pytest.mark.parametrize("f", [torch.tan, torch.isnan, torch.lgamma, torch.special.i0e])
+def test_unary_of_half_one_and_none(f):
+    check(f, values(torch.float16))
     check(f, torch.tensor(0.5))
     check(f, torch.empty(0, 3))
 
@@ -162,8 +166,13 @@ def test_binary(name):
     f = function(name)
     for dtype in FLOATS:
         x = values(dtype)
-        check(f, x[:, None], x)
-        check(f, x[:6].reshape(2, 3).t(), values(dtype, positive=True)[:2])
+        check(f, x[:, None], torch.cat([x, values(dtype, positive=True)[:6]]))
+
+
+@pytest.mark.parametrize("f", [torch.add, torch.remainder, torch.maximum, torch.hypot, torch.le])
+def test_binary_of_half_views_one_and_none(f):
+    x = values(torch.float16)
+    check(f, x[:6].reshape(2, 3).t(), values(torch.float16, positive=True)[:2])
     check(f, torch.empty(0, 3), torch.ones(3))
     check(f, torch.tensor(2.0), torch.tensor([1.0, 3.0]))
 
@@ -195,10 +204,9 @@ def test_binary(name):
     ],
 )
 def test_binary_of_integers(name):
-    for dtype in INTS:
-        small = torch.tensor([1, 2, 3, 4, 5, 6], dtype=dtype)
-        check(function(name), values(dtype), small)
-        check(function(name), values(dtype), 3)
+    for dtype in (torch.int64, torch.uint8):
+        check(function(name), values(dtype), torch.tensor([1, 2, 3, 4, 5, 6], dtype=dtype))
+    check(function(name), values(torch.int32), 3)
 
 
 @pytest.mark.parametrize(
@@ -211,24 +219,18 @@ def test_binary_of_booleans(name):
 
 @pytest.mark.parametrize("name", ["add", "div", "maximum", "eq", "where"])
 def test_promotion(name):
-    kinds = [
-        torch.bool,
-        torch.uint8,
-        torch.int32,
-        torch.int64,
-        torch.bfloat16,
-        torch.float16,
-        torch.float32,
-        torch.float64,
-    ]
+    kinds = [torch.bool, torch.int64, torch.bfloat16, torch.float32]
+    if name == "add":
+        kinds += [torch.uint8, torch.float16, torch.float64]
     f = (lambda a, b: torch.where(a > 0, a, b)) if name == "where" else function(name)
     for a in kinds:
         for b in kinds:
             check(f, torch.ones(3).to(a), torch.full((3,), 1).to(b))
-            check(f, torch.ones(3).to(a), torch.ones(()).to(b))
+            if a != b and name in ("add", "div"):
+                check(f, torch.ones(3).to(a), torch.ones(()).to(b))
 
 
-@pytest.mark.parametrize("number", [2, 2.5, -1, 0.5, 3, True])
+@pytest.mark.parametrize("number", [2, 2.5, -1, True])
 @pytest.mark.parametrize("name", ["add", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "eq", "lt"])
 def test_numbers(name, number):
     for dtype in (torch.float32, torch.bfloat16, torch.int64):
@@ -242,7 +244,7 @@ def test_numbers(name, number):
 
 @pytest.mark.parametrize("mode", [None, "floor", "trunc"])
 def test_division_modes(mode):
-    for dtype in FLOATS:
+    for dtype in (torch.float32, torch.bfloat16):
         x = torch.tensor([7.0, -7.0, 0.0, -0.0, INF, NAN, 5.5, -6.0], dtype=dtype)
         for divisor in (2.0, -2.0, 0.5, 0.0, INF, -3.5):
             check(lambda a, b=divisor: torch.div(a, b, rounding_mode=mode), x)
@@ -259,7 +261,7 @@ def test_integer_division_by_zero_raises(f):
 
 
 def test_three_operands():
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+    for dtype in (torch.float32, torch.bfloat16):
         a, b, c = (torch.randn(4, 3).to(dtype) for _ in range(3))
         check(lambda a, b, c: torch.addcmul(a, b, c, value=0.5), a, b, c)
         check(lambda a, b, c: torch.addcdiv(a, b, c, value=-2), a, b, c.abs() + 1)

@@ -48,17 +48,16 @@ def test_along_dimensions(name):
         if name in ("argmax", "argmin", "prod") and dtype == torch.bool:
             continue
         x = values(dtype, 2, 3, 4)
+        check(lambda a: f(a, dim=-1), x.transpose(0, 2))
+        if dtype != torch.float32:
+            continue
         if name != "logsumexp":
             check(f, x)
-        check(lambda a: f(a, dim=1), x)
-        check(lambda a: f(a, dim=-1), x.transpose(0, 2))
         if name != "count_nonzero":
             check(lambda a: f(a, dim=0, keepdim=True), x)
         if name not in ("argmax", "argmin", "prod"):
             check(lambda a: f(a, dim=(0, 2)), x)
-    scalar = torch.tensor(3.0)
-    check(lambda a: f(a, dim=0), scalar)
-    check(lambda a: f(a, dim=-1), scalar)
+    check(lambda a: f(a, dim=-1), torch.tensor(3.0))
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -66,7 +65,6 @@ def test_of_nothing_and_of_no_numbers(name):
     f = getattr(torch, name)
     if name not in ("amax", "amin", "argmax", "argmin"):
         check(lambda a: f(a, dim=1), torch.empty(2, 0))
-        check(lambda a: f(a, dim=0), torch.empty(2, 0))
     x = torch.tensor([[1.0, NAN, 3.0], [INF, 2.0, -INF], [-INF, -INF, -INF], [NAN, 4.0, NAN]])
     if name != "count_nonzero":
         check(lambda a: f(a, dim=1), x)
@@ -99,12 +97,12 @@ def test_values_with_indices(name):
     arguments = (2,) if name == "kthvalue" else ()
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
         x = values(dtype, 3, 4, 5)
-        for dim in (0, 1, -1):
-            check(lambda a, d=dim: f(a, *arguments, dim=d), x)
+        check(lambda a: f(a, *arguments, dim=1), x)
+        if dtype == torch.float32:
             if name not in ("cummax", "cummin"):
-                check(lambda a, d=dim: f(a, *arguments, dim=d, keepdim=True), x.transpose(0, 2))
-        if name in ("max", "min", "median", "nanmedian"):
-            check(f, x)
+                check(lambda a: f(a, *arguments, dim=-1, keepdim=True), x.transpose(0, 2))
+            if name in ("max", "min", "median", "nanmedian"):
+                check(f, x)
     x = torch.tensor([[1.0, NAN, 3.0, NAN], [4.0, 2.0, 9.0, -INF], [NAN, 1.0, -2.0, 0.0]])
     if name not in ("mode", "kthvalue"):
         check(lambda a: f(a, dim=1), x)
@@ -158,8 +156,7 @@ def test_norms(p):
     x = values(torch.float32, 3, 4) + 0.1
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         check(lambda a: torch.linalg.vector_norm(a, p), x.to(dtype))
-        check(lambda a: torch.linalg.vector_norm(a, p, dim=1, keepdim=True), x.to(dtype))
-    check(lambda a: torch.norm(a, p), x)
+    check(lambda a: torch.linalg.vector_norm(a, p, dim=1, keepdim=True), x)
     check(lambda a: torch.norm(a, p, dim=0), x)
     check(lambda a: torch.linalg.vector_norm(a, p, dtype=torch.float64), x)
     check(lambda a: torch.linalg.vector_norm(a, p, dim=0), torch.tensor(-2.0))
@@ -175,7 +172,7 @@ def test_running(name):
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64):
         if name == "logcumsumexp" and dtype == torch.int64:
             continue
-        for n in (1, 2, 3, 8, 13):
+        for n in (1, 2, 13) if dtype == torch.float32 else (8,):
             x = values(dtype, 2, n, 3)
             check(lambda a: f(a, dim=1), x)
         check(lambda a: f(a, dim=-1), x.transpose(0, 2))
@@ -191,9 +188,8 @@ def test_running(name):
 def test_sort(descending):
     for dtype in [*DTYPES, torch.float16, torch.int8]:
         x = values(dtype, 4, 5)
-        for dim in (0, -1):
-            check(lambda a, d=dim: torch.sort(a, dim=d, descending=descending, stable=True), x)
-        check(lambda a: torch.argsort(a, dim=0, descending=descending, stable=True), x.t())
+        check(lambda a: torch.sort(a, dim=0, descending=descending, stable=True), x)
+    check(lambda a: torch.argsort(a, dim=-1, descending=descending, stable=True), x.t())
     x = torch.tensor([3.0, NAN, -INF, INF, -0.0, 0.0, NAN, 1.0])
     check(lambda a: torch.sort(a, descending=descending, stable=True), x)
     check(lambda a: torch.sort(a, descending=descending), torch.tensor(1.0))
@@ -204,9 +200,8 @@ def test_sort(descending):
 def test_topk():
     for dtype in (torch.float32, torch.bfloat16, torch.int64):
         x = values(dtype, 3, 7)
-        for largest in (True, False):
-            check(lambda a, g=largest: torch.topk(a, 3, largest=g), x)
-            check(lambda a, g=largest: torch.topk(a, 2, dim=0, largest=g), x)
+        check(lambda a: torch.topk(a, 3), x)
+        check(lambda a: torch.topk(a, 2, dim=0, largest=False), x)
     check(lambda a: torch.topk(a, 0), torch.tensor([1.0, 2.0]))
     check(lambda a: torch.topk(a, 2), torch.tensor([1.0, NAN, 3.0]))
     check(lambda a: torch.topk(a, 1), torch.tensor(5.0))
