@@ -221,7 +221,9 @@ def device_name(device: torch.device) -> str:
     """What a reader should know the figures of."""
     if device.type == "cpu":
         return "CPU"
-    return torch.get_device_module(device).get_device_name(device)
+    module = torch.get_device_module(device)
+    simulated = getattr(module.get_device_properties(device), "simulated", False)
+    return module.get_device_name(device) + (", simulated" if simulated else "")
 
 
 def fallbacks(device: torch.device) -> Any:

@@ -4,6 +4,8 @@
 """
 
 import argparse
+import itertools
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from examples.common import checkpoint
+from examples.common.options import positive
 from examples.mingpt import data
 from examples.mingpt.model import GPT, Cache, Config
 
@@ -54,7 +57,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="what train.py saved")
     parser.add_argument("--device", default="tpu")
     parser.add_argument("--prompt", default="The ")
-    parser.add_argument("--tokens", type=int, default=200, help="how many to write (default: %(default)s)")
+    parser.add_argument("--tokens", type=positive, default=200, help="how many to write (default: %(default)s)")
     parser.add_argument("--temperature", type=float, default=0.8, help="lower is safer (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(words)
@@ -66,11 +69,13 @@ def main(words: list[str] | None = None) -> None:
     if len(prompt) == 0:
         parser.error(f"the model knows none of the characters of the prompt {options.prompt!r}")
     print(text.decode(prompt.tolist()), end="", flush=True)
-    start = time.perf_counter()
+    times = [time.perf_counter()]
     for _, token in zip(range(options.tokens), generate(model, prompt, temperature=options.temperature), strict=False):
         print(text.decode([token]), end="", flush=True)
-    seconds = time.perf_counter() - start
-    print(f"\n\n{options.tokens} tokens, {options.tokens / seconds:.0f} a second with compilation", file=sys.stderr)
+        times.append(time.perf_counter())
+    # The median leaves out the tokens for which programs were compiled.
+    each = statistics.median(after - before for before, after in itertools.pairwise(times))
+    print(f"\n\n{options.tokens} tokens in {times[-1] - times[0]:.1f} s, {1e3 * each:.1f} ms each once compiled")
 
 
 if __name__ == "__main__":

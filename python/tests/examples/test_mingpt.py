@@ -69,8 +69,10 @@ def test_generate_reads_what_train_saved(tmp_path: Path, capsys: pytest.CaptureF
     generate.main(["--checkpoint", checkpoint, "--prompt", "The \N{SNOWMAN}if", "--tokens", "5"])
     written = capsys.readouterr().out
     # Characters that the text does not have are left out.
-    assert written.startswith("The if")
-    assert len(written) == len("The if") + 5
+    text, _, figures = written.rpartition("\n\n")
+    assert text.startswith("The if")
+    assert len(text) == len("The if") + 5
+    assert figures.startswith("5 tokens in ")
 
 
 def test_the_text_is_english_that_python_brings() -> None:
