@@ -16,10 +16,12 @@ CASES = [
     {"groups": 2},
     {"groups": 2, "stride": 3, "padding": 1},
 ]
+OUTPUT_PADDED = [{"stride": 3, "output_padding": 2}, {"dilation": 3, "output_padding": 2}]
+# In two dimensions every kind, in others what mixes most of them.
+MIXED = [CASES[4], CASES[6]]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n, case", [*((2, c) for c in CASES), *((n, c) for n in (1, 3) for c in MIXED)], ids=str)
 def test_convolution(n, case):
     size = [8, 7, 6][:n]
     x, w = numbers(2, 4, *size), numbers(6, 4 // case.get("groups", 1), *[3, 2, 3][:n], seed=1)
@@ -27,9 +29,10 @@ def test_convolution(n, case):
 
 
 @pytest.mark.parametrize(
-    "case", [*CASES, {"stride": 3, "output_padding": 2}, {"dilation": 3, "output_padding": 2}], ids=str
+    "n, case",
+    [*((2, c) for c in CASES + OUTPUT_PADDED), *((n, c) for n in (1, 3) for c in MIXED[1:] + OUTPUT_PADDED)],
+    ids=str,
 )
-@pytest.mark.parametrize("n", [1, 2, 3])
 def test_transposed(n, case):
     size = [4, 5, 3][:n]
     x, w = numbers(2, 4, *size), numbers(4, 6 // case.get("groups", 1), *[3, 2, 3][:n], seed=1)

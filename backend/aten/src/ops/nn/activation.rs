@@ -94,17 +94,22 @@ fn softplus(cx: &mut Cx<'_, '_>) -> Lowered {
     )
 }
 
+/// The threshold of a shrinking op: torch rounds it to the type of the input before it computes in a wider one.
+pub(super) fn lambd(cx: &mut Cx<'_, '_>) -> Result<Value> {
+    let x = cx.tensor("self")?;
+    let rounded = number(cx, "lambd", x)?;
+    cx.up(rounded)
+}
+
 fn softshrink(cx: &mut Cx<'_, '_>) -> Lowered {
-    let x = up(cx, "self")?;
-    let lambd = number(cx, "lambd", x)?;
+    let (x, lambd) = (up(cx, "self")?, lambd(cx)?);
     // What is in between is multiplied by zero so that NaN stays.
     let middle = select(ex(x).lt(-ex(lambd)), ex(x) + lambd, ex(x) * 0.0);
     Ok(select(ex(x).gt(lambd), ex(x) - lambd, middle).eval(cx)?.into())
 }
 
 fn hardshrink(cx: &mut Cx<'_, '_>) -> Lowered {
-    let x = up(cx, "self")?;
-    let lambd = number(cx, "lambd", x)?;
+    let (x, lambd) = (up(cx, "self")?, lambd(cx)?);
     let inside = ex(x).ge(-ex(lambd)).and(ex(x).le(lambd));
     Ok(select(inside, 0.0, x).eval(cx)?.into())
 }

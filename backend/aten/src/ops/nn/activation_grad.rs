@@ -1,6 +1,6 @@
 //! Gradients of activations.
 
-use super::activation::{GELU_TANH, halves};
+use super::activation::{GELU_TANH, halves, lambd};
 use super::ex::{ex, select};
 use super::util::{number, up};
 use crate::{Cx, Lowered, OpDef, Result};
@@ -98,7 +98,7 @@ fn hardshrink_backward(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn shrink_grad(cx: &mut Cx<'_, '_>, g: Value, x: Value) -> Lowered {
-    let lambd = number(cx, "lambd", x)?;
+    let lambd = lambd(cx)?;
     let inside = ex(x).ge(-ex(lambd)).and(ex(x).le(lambd));
     Ok(select(inside, 0.0, g).eval(cx)?.into())
 }
