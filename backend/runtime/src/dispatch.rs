@@ -64,16 +64,24 @@ impl OpHandle {
             argument.written |= def.writes.contains(&argument.name.as_str());
         }
         let numbers = [SchemaKind::Scalar, SchemaKind::Float, SchemaKind::Scalars];
-        let dynamic =
-            schema.arguments.iter().map(|a| numbers.contains(&a.kind) && !def.is_static(&a.name)).collect();
+        let dynamic = schema
+            .arguments
+            .iter()
+            .map(|a| numbers.contains(&a.kind) && !def.is_static(&a.name))
+            .collect();
         Self { def, schema, dynamic }
     }
 
     /// Arguments that results go to: those that returns name, then others that are written, then undeclared ones.
     fn targets(&self) -> Vec<TargetOf> {
-        let mut out: Vec<TargetOf> =
-            self.schema.returns.iter().map(|r| r.map_or(TargetOf::Return, TargetOf::Argument)).collect();
-        let listed = |out: &[TargetOf], i: usize| out.iter().any(|t| matches!(t, TargetOf::Argument(a) if *a == i));
+        let mut out: Vec<TargetOf> = self
+            .schema
+            .returns
+            .iter()
+            .map(|r| r.map_or(TargetOf::Return, TargetOf::Argument))
+            .collect();
+        let listed =
+            |out: &[TargetOf], i: usize| out.iter().any(|t| matches!(t, TargetOf::Argument(a) if *a == i));
         let undeclared = |i: usize| self.def.writes.contains(&self.schema.arguments[i].name.as_str());
         for pass in [false, true] {
             for i in 0..self.schema.arguments.len() {
@@ -106,12 +114,22 @@ type Meta = Option<(Dims, Dims, i8)>;
 impl Glue {
     /// For calls that ask nothing of torch.
     pub(crate) fn none() -> Self {
-        Self { table: &NO_GLUE, call: std::ptr::null_mut() }
+        Self {
+            table: &NO_GLUE,
+            call: std::ptr::null_mut(),
+        }
     }
 
-    fn read(&self, function: unsafe extern "C" fn(*mut c_void, *mut Results) -> u32) -> Result<(Vec<Meta>, Vec<i32>)> {
-        let mut results =
-            Results { tensors: std::ptr::null(), counts: std::ptr::null(), returns: 0, len: 0 };
+    fn read(
+        &self,
+        function: unsafe extern "C" fn(*mut c_void, *mut Results) -> u32,
+    ) -> Result<(Vec<Meta>, Vec<i32>)> {
+        let mut results = Results {
+            tensors: std::ptr::null(),
+            counts: std::ptr::null(),
+            returns: 0,
+            len: 0,
+        };
         // SAFETY: the function belongs to the glue that made `call`, which lives until `dispatch` returns.
         let status = unsafe { function(self.call, &mut results) };
         if status != Status::Ok as u32 {
@@ -122,7 +140,11 @@ impl Glue {
         let meta = |t: &TensorResult| {
             (t.defined != 0).then(|| {
                 let n = t.ndim as usize;
-                (Dims::from_slice(slice(t.sizes, n)), Dims::from_slice(slice(t.strides, n)), t.dtype)
+                (
+                    Dims::from_slice(slice(t.sizes, n)),
+                    Dims::from_slice(slice(t.strides, n)),
+                    t.dtype,
+                )
             })
         };
         Ok((tensors.iter().map(meta).collect(), counts))
@@ -131,14 +153,22 @@ impl Glue {
     fn resize(&self, written: u32, sizes: &[i64]) -> Result<()> {
         // SAFETY: as in `read`; the sizes are read during the call.
         let status = unsafe { (self.table.resize)(self.call, written, sizes.as_ptr(), sizes.len() as u32) };
-        if status == Status::Ok as u32 { Ok(()) } else { Err(Error::GlueThrew) }
+        if status == Status::Ok as u32 {
+            Ok(())
+        } else {
+            Err(Error::GlueThrew)
+        }
     }
 
     fn random(&self, generator: *mut c_void, device: usize, blocks: u64) -> Result<[u64; 3]> {
         let (mut seed, mut offset) = (0, 0);
         // SAFETY: the generator is an argument of the call; the numbers are written during it.
         let status = unsafe { (self.table.random)(generator, device as i32, blocks, &mut seed, &mut offset) };
-        if status == Status::Ok as u32 { Ok([seed, offset, 0]) } else { Err(Error::GlueThrew) }
+        if status == Status::Ok as u32 {
+            Ok([seed, offset, 0])
+        } else {
+            Err(Error::GlueThrew)
+        }
     }
 }
 
@@ -281,11 +311,17 @@ fn read_sizes(
     glue: Glue,
 ) -> Result<Vec<i64>> {
     let results = run(runtime, state, entry, parsed, glue)?;
+    // Sizes of wrong arguments mean nothing: the conditions come first. The host waits here anyway.
+    for pending in pending_checks(entry, &results.buffers, &results.origin) {
+        pending.verify()?;
+    }
     let mut sizes = Vec::new();
-    for result in &results.buffers {
-        let mut bytes = [0; 8];
-        result.copy_to_host(&mut bytes)?;
-        sizes.push(i64::from_le_bytes(bytes));
+    for (result, buffer) in entry.results.iter().zip(&results.buffers) {
+        if matches!(result, Produce::Fresh(..)) {
+            let mut bytes = [0; 8];
+            buffer.copy_to_host(&mut bytes)?;
+            sizes.push(i64::from_le_bytes(bytes));
+        }
     }
     Ok(sizes)
 }
@@ -306,12 +342,19 @@ fn run<'a>(
     glue: Glue,
 ) -> Result<Ran<'a>> {
     let origin = if runtime.debug() {
-        Arc::new(Origin { line: current_line(), ..(*entry.origin).clone() })
+        Arc::new(Origin {
+            line: current_line(),
+            ..(*entry.origin).clone()
+        })
     } else {
         entry.origin.clone()
     };
     let Some(executable) = &entry.executable else {
-        return Ok(Ran { buffers: Vec::new(), locked: SmallVec::new(), origin });
+        return Ok(Ran {
+            buffers: Vec::new(),
+            locked: SmallVec::new(),
+            origin,
+        });
     };
     let client = &*runtime.client;
     let mut made: SmallVec<[Arc<dyn Buffer>; 8]> = SmallVec::new();
@@ -323,20 +366,28 @@ fn run<'a>(
             },
             Param::Scalar(_, i) => {
                 let (kind, bits) = parsed.scalars[i as usize];
-                state.scalars.get(client, &*state.device, (bits, kind.element()))?
+                state
+                    .scalars
+                    .get(client, &*state.device, (bits, kind.element()))?
             }
             Param::Host(_, i) => {
                 let tensor = &parsed.tensors[i as usize];
-                state.scalars.get(client, &*state.device, (tensor.bits, tensor.element))?
+                state
+                    .scalars
+                    .get(client, &*state.device, (tensor.bits, tensor.element))?
             }
             Param::Offset(_, i) => {
                 let bits = [parsed.tensors[i as usize].offset as u64, 0];
-                state.scalars.get(client, &*state.device, (bits, ElementType::S64))?
+                state
+                    .scalars
+                    .get(client, &*state.device, (bits, ElementType::S64))?
             }
             Param::TargetOffset(_, k) => {
                 let tensor = entry.target_tensor[k as usize];
                 let bits = [tensor.map_or(0, |i| parsed.tensors[i as usize].offset as u64), 0];
-                state.scalars.get(client, &*state.device, (bits, ElementType::S64))?
+                state
+                    .scalars
+                    .get(client, &*state.device, (bits, ElementType::S64))?
             }
             Param::Random(_) => {
                 let words = glue.random(parsed.generator, parsed.device, entry.random_blocks)?;
@@ -356,16 +407,24 @@ fn run<'a>(
     let outcome = if keep.is_empty() {
         executable.execute(&[&arguments], &state.options)
     } else {
-        let options = ExecuteOptions { keep, ..state.options.clone() };
+        let options = ExecuteOptions {
+            keep,
+            ..state.options.clone()
+        };
         executable.execute(&[&arguments], &options)
     };
     match outcome {
-        Ok(execution) => Ok(Ran { buffers: execution.into_single(), locked, origin }),
+        Ok(execution) => Ok(Ran {
+            buffers: execution.into_single(),
+            locked,
+            origin,
+        }),
         Err(e) => {
             let error = explain(parsed.device, state, e, &format!("{origin} failed"));
             for (_, mut state) in locked {
                 // An execution that failed at its start keeps its arguments; one that failed later took them along.
-                let gone = matches!(&state.content, Content::Dense(d) if d.data.buffer.is_deleted().unwrap_or(true));
+                let gone =
+                    matches!(&state.content, Content::Dense(d) if d.data.buffer.is_deleted().unwrap_or(true));
                 if gone {
                     state.content = Content::Lost(format!("the contents of this tensor were lost: {error}"));
                 }
@@ -397,7 +456,9 @@ fn lock_donated<'a>(
     wanted.sort_by_key(|(_, s)| parsed.slots[*s as usize].storage.id);
     for (p, s) in wanted {
         let slot = &parsed.slots[s as usize];
-        let Content::Dense(ours) = &slot.content else { continue };
+        let Content::Dense(ours) = &slot.content else {
+            continue;
+        };
         let state = slot.storage.state.lock();
         let free = match &state.content {
             // The storage and this call hold it, nobody else.
@@ -438,10 +499,28 @@ impl Pending {
     }
 }
 
+/// The conditions among a run's results; each is followed by the value to show.
+fn pending_checks(entry: &Entry, buffers: &[Arc<dyn Buffer>], origin: &Arc<Origin>) -> Vec<Pending> {
+    let pairs = entry.results.iter().zip(buffers.windows(2));
+    pairs
+        .filter_map(|(result, pair)| match result {
+            Produce::Check(kind, message) => Some(Pending {
+                ok: pair[0].clone(),
+                shown: pair[1].clone(),
+                kind: *kind,
+                message: message.clone(),
+                origin: origin.clone(),
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
 /// Verifies conditions that were put off; an error names the op and, where known, the line.
 pub(crate) fn verify_pending() -> Result<()> {
     let all = std::mem::take(&mut *PENDING.lock());
-    all.iter().try_for_each(|p| p.verify().map_err(|e| e.during(&p.origin.to_string())))
+    all.iter()
+        .try_for_each(|p| p.verify().map_err(|e| e.during(&p.origin.to_string())))
 }
 
 fn finish(
@@ -452,21 +531,21 @@ fn finish(
     parsed: &Parsed<'_>,
     ran: Ran<'_>,
 ) -> Result<Returned> {
-    let Ran { buffers, mut locked, origin } = ran;
+    let Ran {
+        buffers,
+        mut locked,
+        origin,
+    } = ran;
     if buffers.len() != entry.results.len() {
-        return Err(Error::runtime(format!("{origin} gave {} results, not {}", buffers.len(), entry.results.len())));
+        return Err(Error::runtime(format!(
+            "{origin} gave {} results, not {}",
+            buffers.len(),
+            entry.results.len()
+        )));
     }
     if entry.has_checks {
         let now = runtime.simulated || runtime.debug();
-        for (i, result) in entry.results.iter().enumerate() {
-            let Produce::Check(kind, message) = result else { continue };
-            let pending = Pending {
-                ok: buffers[i].clone(),
-                shown: buffers[i + 1].clone(),
-                kind: *kind,
-                message: message.clone(),
-                origin: origin.clone(),
-            };
+        for pending in pending_checks(&entry, &buffers, &origin) {
             if now {
                 pending.verify()?;
             } else {
@@ -479,7 +558,11 @@ fn finish(
         let dense = |element: ElementType, dims: &Dims| {
             let data = Tracked::new(buffer.clone(), *bytes, state.account, Some(origin.clone()));
             state.issued(&data);
-            Dense { data, element, dims: dims.clone() }
+            Dense {
+                data,
+                element,
+                dims: dims.clone(),
+            }
         };
         match result {
             Produce::Slot(s, element, dims) => {
@@ -490,7 +573,9 @@ fn finish(
                 }
             }
             Produce::Fresh(_, k, element, dims) => {
-                let Some(i) = entry.fresh_of.get(*k as usize).copied().flatten() else { continue };
+                let Some(i) = entry.fresh_of.get(*k as usize).copied().flatten() else {
+                    continue;
+                };
                 let nbytes = entry.returned[i as usize].as_ref().map_or(0, |m| m.nbytes);
                 let storage = Storage::filled(nbytes, device, dense(*element, dims));
                 tensors[i as usize] = Some(ReturnedTensor { storage, meta: i });
@@ -541,7 +626,11 @@ fn make(
             Some(s) => Source::Device(parsed.slots[s as usize].place(s, t)),
         })
         .collect();
-    let mut node = Node { call, sources, targets: Vec::new() };
+    let mut node = Node {
+        call,
+        sources,
+        targets: Vec::new(),
+    };
     let mut plan = Planned::default();
     if !first {
         match plan_targets(op, parsed, glue, &mut node)? {
@@ -554,7 +643,11 @@ fn make(
         }
     }
     let name = op.schema.name.as_str();
-    let built = if first { build_sizes(name, &slots, &node) } else { build(name, &slots, std::slice::from_ref(&node)) };
+    let built = if first {
+        build_sizes(name, &slots, &node)
+    } else {
+        build(name, &slots, std::slice::from_ref(&node))
+    };
     let built = match built {
         Ok(built) => built,
         Err(Error::NoLowering(why)) => {
@@ -578,7 +671,14 @@ struct Planned {
     target_tensor: Vec<Option<u32>>,
 }
 
-fn compile(runtime: &Runtime, state: &DeviceState, name: &str, built: Built, plan: Planned, first: bool) -> Result<Entry> {
+fn compile(
+    runtime: &Runtime,
+    state: &DeviceState,
+    name: &str,
+    built: Built,
+    plan: Planned,
+    first: bool,
+) -> Result<Entry> {
     let bytes = |r: &Produce| match r {
         Produce::Slot(_, e, d) | Produce::Fresh(_, _, e, d) => {
             (d.iter().product::<i64>().max(0) as usize * e.host_bytes()) as u64
@@ -590,7 +690,9 @@ fn compile(runtime: &Runtime, state: &DeviceState, name: &str, built: Built, pla
     let executable = if built.results.is_empty() {
         None
     } else {
-        let compiled = runtime.client.compile(&Program::mlir(&built.text), &runtime.options);
+        let compiled = runtime
+            .client
+            .compile(&Program::mlir(&built.text), &runtime.options);
         Some(compiled.map_err(|e| {
             if std::env::var_os("TORCH_TPU_DUMP_FAILED").is_some() {
                 tracing::error!("{}", built.text);
@@ -610,7 +712,10 @@ fn compile(runtime: &Runtime, state: &DeviceState, name: &str, built: Built, pla
         counts: plan.counts,
         fresh_of: plan.fresh_of,
         target_tensor: plan.target_tensor,
-        origin: Arc::new(Origin { op: name.to_owned(), line: None }),
+        origin: Arc::new(Origin {
+            op: name.to_owned(),
+            line: None,
+        }),
         computes_sizes: first,
     })
 }
@@ -623,9 +728,17 @@ fn describe(op: &OpHandle, parsed: &Parsed<'_>) -> Call {
             ArgIn::None => aten::Arg::None,
             ArgIn::Tensor(i) => aten::Arg::Tensor(*i),
             ArgIn::Tensors(list) => aten::Arg::Tensors(list.iter().map(tensor).collect()),
-            ArgIn::Scalar(index, kind) => aten::Arg::Scalar(aten::ScalarRef { index: *index, kind: *kind }),
+            ArgIn::Scalar(index, kind) => aten::Arg::Scalar(aten::ScalarRef {
+                index: *index,
+                kind: *kind,
+            }),
             ArgIn::Scalars(list) => aten::Arg::Scalars(
-                list.iter().map(|(index, kind)| aten::ScalarRef { index: *index, kind: *kind }).collect(),
+                list.iter()
+                    .map(|(index, kind)| aten::ScalarRef {
+                        index: *index,
+                        kind: *kind,
+                    })
+                    .collect(),
             ),
             ArgIn::Int(i) => aten::Arg::Int(*i),
             ArgIn::Float(x) => aten::Arg::Float(*x),
@@ -686,7 +799,12 @@ fn plan_targets(
         }
     };
     if plan.counts.is_empty() {
-        plan.counts = op.schema.returns.iter().map(|r| if r.is_some() { -2 } else { -1 }).collect();
+        plan.counts = op
+            .schema
+            .returns
+            .iter()
+            .map(|r| if r.is_some() { -2 } else { -1 })
+            .collect();
     }
     // Written tensors in the order of the schema, as the glue counts them (declared ones only).
     let mut resizes = Vec::new();
@@ -725,7 +843,10 @@ fn plan_targets(
                     };
                     let element = element(dtype)?;
                     let nbytes = storage_bytes(&sizes, &strides, element);
-                    node.call.outs.push(Some(OutMeta { dims: sizes.clone(), element }));
+                    node.call.outs.push(Some(OutMeta {
+                        dims: sizes.clone(),
+                        element,
+                    }));
                     plan.fresh_of.push(Some(plan.returned.len() as u32));
                     plan.returned.push(Some(FreshMeta {
                         sizes: sizes.clone(),
@@ -733,7 +854,12 @@ fn plan_targets(
                         code: dtype,
                         nbytes,
                     }));
-                    node.targets.push(Target::Fresh(Fresh { sizes, strides, element, nbytes }));
+                    node.targets.push(Target::Fresh(Fresh {
+                        sizes,
+                        strides,
+                        element,
+                        nbytes,
+                    }));
                 }
             }
             TargetOf::Argument(a) => {
@@ -750,7 +876,10 @@ fn plan_targets(
                             node.targets.push(Target::Skip);
                         }
                         Some((t, s)) => {
-                            node.call.outs.push(Some(OutMeta { dims: t.sizes.into(), element: t.element }));
+                            node.call.outs.push(Some(OutMeta {
+                                dims: t.sizes.into(),
+                                element: t.element,
+                            }));
                             let place = place(&parsed.slots[s as usize], s, t.element, t.view());
                             node.targets.push(Target::Write(place));
                         }
@@ -769,10 +898,11 @@ fn by_rule(op: &OpHandle, parsed: &Parsed<'_>, all: Vec<Option<OutMeta>>) -> Res
         if !op.def.column_major {
             return contiguous(dims);
         }
-        let mut reversed = dims.clone();
-        reversed.reverse();
-        let mut strides = contiguous(&reversed);
-        strides.reverse();
+        // As a transpose of contiguous rows, also where a size is zero: CPU torch counts zeros as they are there.
+        let mut strides = Dims::from_elem(1, dims.len());
+        for i in 1..dims.len() {
+            strides[i] = strides[i - 1] * dims[i - 1];
+        }
         strides
     };
     let meta = |o: Option<OutMeta>| o.map(|o| (o.dims.clone(), strides(&o.dims), code(o.element)));

@@ -82,10 +82,13 @@ pub fn build_sizes(name: &str, slots: &[Slot], node: &Node) -> Result<Built> {
             let inputs = window.inputs(0)?;
             let mut cx = Cx::new(window.f, &node.call, &inputs);
             let values = sizes(&mut cx)?;
-            let out = values.into_iter().map(|v| (v, Produce::Fresh(0, 0, ElementType::S64, Dims::new())));
-            window.outputs.extend(out.collect::<Vec<_>>());
+            let checks = std::mem::take(&mut cx.produced).checks;
+            let out = values
+                .into_iter()
+                .map(|v| (v, Produce::Fresh(0, 0, ElementType::S64, Dims::new())));
+            window.outputs.extend(out);
             window.used(&inputs, 0);
-            Ok(())
+            window.checks(checks)
         })
     };
     let all = run(None)?;
@@ -101,7 +104,13 @@ fn pass(name: &str, slots: &[Slot], nodes: &[Node], found: Option<&Found>) -> Re
     })
 }
 
-fn compose<F>(name: &str, slots: &[Slot], nodes: &[Node], found: Option<&Found>, body: F) -> Result<(Built, Found)>
+fn compose<F>(
+    name: &str,
+    slots: &[Slot],
+    nodes: &[Node],
+    found: Option<&Found>,
+    body: F,
+) -> Result<(Built, Found)>
 where
     F: FnOnce(&mut Window<'_, '_, '_>) -> Result<()>,
 {
@@ -160,9 +169,7 @@ fn donations(params: &[Param], slots: &[Slot], results: &[Produce]) -> Vec<(Para
     for &param in params {
         let Param::Slot(s) = param else { continue };
         let held = slots[s as usize].held.as_ref();
-        let same = |r: &Produce| {
-            matches!(r, Produce::Slot(t, e, d) if *t == s && held.is_some_and(|(he, hd)| he == e && hd == d))
-        };
+        let same = |r: &Produce| matches!(r, Produce::Slot(t, e, d) if *t == s && held.is_some_and(|(he, hd)| he == e && hd == d));
         if let Some(r) = results.iter().position(same) {
             out.push((param, r as u32));
         }
@@ -172,7 +179,9 @@ fn donations(params: &[Param], slots: &[Slot], results: &[Produce]) -> Vec<(Para
 
 /// A symbol of letters, digits and underscores.
 fn module_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
 }
 
 fn parameters(slots: &[Slot], nodes: &[Node], needed: Option<&Needed>) -> Vec<Param> {
@@ -188,7 +197,9 @@ fn parameters(slots: &[Slot], nodes: &[Node], needed: Option<&Needed>) -> Vec<Pa
         for (i, source) in node.sources.iter().enumerate() {
             match source {
                 Source::Host(_) => all.push(Param::Host(n, i as u32)),
-                Source::Device(p) if p.plan.uses_offset() && p.view.offset != 0 => all.push(Param::Offset(n, i as u32)),
+                Source::Device(p) if p.plan.uses_offset() && p.view.offset != 0 => {
+                    all.push(Param::Offset(n, i as u32))
+                }
                 Source::Device(_) => {}
             }
         }
@@ -241,7 +252,8 @@ impl Window<'_, '_, '_> {
     fn param(&mut self, param: Param) -> Result<Value> {
         self.needed.insert(param);
         let at = self.params.iter().position(|p| *p == param);
-        at.map(|i| self.values[i]).ok_or_else(|| Error::runtime(format!("{param:?} is not a parameter")))
+        at.map(|i| self.values[i])
+            .ok_or_else(|| Error::runtime(format!("{param:?} is not a parameter")))
     }
 
     /// What a storage holds now.
@@ -272,7 +284,10 @@ impl Window<'_, '_, '_> {
         let (value, element, dims) = self.base(place.slot)?;
         let (value, dims) = match &place.recast {
             None => (value, dims),
-            Some(to) => (recast(self.f, value, element, &dims, place.element, to)?, to.clone()),
+            Some(to) => (
+                recast(self.f, value, element, &dims, place.element, to)?,
+                to.clone(),
+            ),
         };
         // A write earlier in the window may have changed the sizes that the plan was made for.
         let fitting = self.replan(place, &dims);
@@ -282,7 +297,11 @@ impl Window<'_, '_, '_> {
 
     fn replan(&self, place: &Place, dims: &Dims) -> Plan {
         let planned = place.recast.as_ref().unwrap_or(&self.slots[place.slot].base().1);
-        if planned == dims { place.plan.clone() } else { plan(dims, &place.view) }
+        if planned == dims {
+            place.plan.clone()
+        } else {
+            plan(dims, &place.view)
+        }
     }
 
     fn write(&mut self, place: &Place, param: Param, new: Value) -> Result<()> {
@@ -293,7 +312,10 @@ impl Window<'_, '_, '_> {
             let (old, old_element, old_dims) = self.base(place.slot)?;
             let (base, dims) = match &place.recast {
                 None => (old, old_dims.clone()),
-                Some(to) => (recast(self.f, old, old_element, &old_dims, place.element, to)?, to.clone()),
+                Some(to) => (
+                    recast(self.f, old, old_element, &old_dims, place.element, to)?,
+                    to.clone(),
+                ),
             };
             let fitting = self.replan(place, &dims);
             let offset = self.offset(place, param)?;
@@ -329,12 +351,19 @@ impl Window<'_, '_, '_> {
                 None => self.f.full(&[0i64; 0], kind.element(), 0)?,
             });
         }
-        let random = if node.call.op.random { Some(self.param(Param::Random(n as u32))?) } else { None };
+        let random = if node.call.op.random {
+            Some(self.param(Param::Random(n as u32))?)
+        } else {
+            None
+        };
         Ok(Inputs::new(tensors, scalars, random))
     }
 
     fn lookup(&self, param: Param) -> Option<Value> {
-        self.params.iter().position(|p| *p == param).map(|i| self.values[i])
+        self.params
+            .iter()
+            .position(|p| *p == param)
+            .map(|i| self.values[i])
     }
 
     fn is_unused(&self, place: &Place) -> bool {
@@ -390,19 +419,44 @@ impl Window<'_, '_, '_> {
             self.place(n, k, target, result, &inputs)?;
         }
         self.used(&inputs, n);
-        for Check { ok, shown, kind, message } in produced.checks {
+        self.checks(produced.checks)
+    }
+
+    /// Conditions become results.
+    fn checks(&mut self, checks: Vec<Check>) -> Result<()> {
+        for Check {
+            ok,
+            shown,
+            kind,
+            message,
+        } in checks
+        {
             let shown_element = self.f.tensor_ty(shown)?.element;
-            let shown = if shown_element == ElementType::S64 { shown } else { self.f.convert(shown, ElementType::S64)? };
+            let shown = if shown_element == ElementType::S64 {
+                shown
+            } else {
+                self.f.convert(shown, ElementType::S64)?
+            };
             self.outputs.push((ok, Produce::Check(kind, message)));
             self.outputs.push((shown, Produce::Shown));
         }
         Ok(())
     }
 
-    fn place(&mut self, n: usize, k: usize, target: &Target, result: Option<Value>, inputs: &Inputs) -> Result<()> {
+    fn place(
+        &mut self,
+        n: usize,
+        k: usize,
+        target: &Target,
+        result: Option<Value>,
+        inputs: &Inputs,
+    ) -> Result<()> {
         let node = &self.nodes[n];
         let wrong = |what: String| {
-            let text = format!("the lowering of {} gave {what} as result {k} (a bug of ours)", node.call.name);
+            let text = format!(
+                "the lowering of {} gave {what} as result {k} (a bug of ours)",
+                node.call.name
+            );
             Error::raised(glue_abi::ErrorKind::Internal, text)
         };
         let (element, sizes) = match target {
@@ -427,7 +481,8 @@ impl Window<'_, '_, '_> {
         match target {
             Target::Fresh(fresh) => {
                 let (value, dims) = self.lay_out(fresh, value)?;
-                self.outputs.push((value, Produce::Fresh(n as u32, k as u32, element, dims)));
+                self.outputs
+                    .push((value, Produce::Fresh(n as u32, k as u32, element, dims)));
                 Ok(())
             }
             Target::Write(place) => self.write(place, Param::TargetOffset(n as u32, k as u32), value),
@@ -437,7 +492,11 @@ impl Window<'_, '_, '_> {
 
     /// A new tensor's value in memory order.
     fn lay_out(&mut self, fresh: &Fresh, value: Value) -> Result<(Value, Dims)> {
-        let view = View { sizes: fresh.sizes.clone(), strides: fresh.strides.clone(), offset: 0 };
+        let view = View {
+            sizes: fresh.sizes.clone(),
+            strides: fresh.strides.clone(),
+            offset: 0,
+        };
         let elements = (fresh.nbytes / fresh.element.host_bytes()) as i64;
         let base: Dims = SmallVec::from_slice(&[elements]);
         match plan(&base, &view) {
@@ -476,7 +535,11 @@ fn recast(
     to: &[i64],
 ) -> Result<Value> {
     let count: i64 = dims.iter().product();
-    let mut flat = if dims.len() == 1 { value } else { f.reshape(value, &[count])? };
+    let mut flat = if dims.len() == 1 {
+        value
+    } else {
+        f.reshape(value, &[count])?
+    };
     let mut length = count;
     if from != element {
         (flat, length) = reinterpret(f, flat, count, from, element)?;
@@ -501,11 +564,18 @@ fn reinterpret(
 ) -> Result<(Value, i64)> {
     if from == ElementType::Pred {
         let bytes = f.convert(flat, ElementType::U8)?;
-        return if to == ElementType::U8 { Ok((bytes, count)) } else { reinterpret(f, bytes, count, ElementType::U8, to) };
+        return if to == ElementType::U8 {
+            Ok((bytes, count))
+        } else {
+            reinterpret(f, bytes, count, ElementType::U8, to)
+        };
     }
     if to == ElementType::Pred {
-        let (bytes, length) =
-            if from == ElementType::U8 { (flat, count) } else { reinterpret(f, flat, count, from, ElementType::U8)? };
+        let (bytes, length) = if from == ElementType::U8 {
+            (flat, count)
+        } else {
+            reinterpret(f, flat, count, from, ElementType::U8)?
+        };
         let zero = f.full(&[length], ElementType::U8, 0)?;
         return Ok((f.compare(bytes, zero, stablehlo::ops::Direction::Ne)?, length));
     }
@@ -515,11 +585,19 @@ fn reinterpret(
         let pairs = f.concatenate(&[re, im], 1)?;
         let parts = f.reshape(pairs, &[2 * count])?;
         let real = from.real();
-        return if to == real { Ok((parts, 2 * count)) } else { reinterpret(f, parts, 2 * count, real, to) };
+        return if to == real {
+            Ok((parts, 2 * count))
+        } else {
+            reinterpret(f, parts, 2 * count, real, to)
+        };
     }
     if to.class() == Class::Complex {
         let real = to.real();
-        let (parts, length) = if from == real { (flat, count) } else { reinterpret(f, flat, count, from, real)? };
+        let (parts, length) = if from == real {
+            (flat, count)
+        } else {
+            reinterpret(f, flat, count, from, real)?
+        };
         let half = length / 2;
         let pairs = f.slice(parts, &[0], &[2 * half], &[1])?;
         let pairs = f.reshape(pairs, &[half, 2])?;
