@@ -24,7 +24,9 @@ def program() -> Program:
         done = subprocess.run(
             command, capture_output=True, text=True, env={**os.environ, **env}, timeout=300, check=False
         )
-        assert not check or done.returncode == 0, f"exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        assert not check or done.returncode == 0, (
+            f"exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
         return done
 
     return run

@@ -41,7 +41,9 @@ def test_what_is_no_tpu_device_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a tpu device or its index"):
         torch.tpu.get_device_name(1.5)
     count = torch.tpu.device_count()
-    with pytest.raises(RuntimeError, match=rf"invalid device ordinal {count}: there is 1 tpu device \(TORCH_TPU_SIM_TOPO"):
+    with pytest.raises(
+        RuntimeError, match=rf"invalid device ordinal {count}: there is 1 tpu device \(TORCH_TPU_SIM_TOPO"
+    ):
         torch.tpu.set_device(count)
     with pytest.raises(RuntimeError, match="invalid device ordinal 7"):
         torch.ones(1, device="tpu:7")

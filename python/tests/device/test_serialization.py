@@ -66,7 +66,8 @@ def test_views_share_their_storage_afterwards(where: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.bool, torch.uint8, torch.complex64, torch.float8_e4m3fn]
+    "dtype",
+    [torch.bfloat16, torch.float16, torch.float64, torch.bool, torch.uint8, torch.complex64, torch.float8_e4m3fn],
 )
 def test_every_dtype_survives(dtype: torch.dtype) -> None:
     y = x().to(dtype)

@@ -47,7 +47,9 @@ def test_autocast_refuses_what_it_refuses_elsewhere() -> None:
         nn.functional.binary_cross_entropy(p, p)
 
 
-@pytest.mark.parametrize("make", [lambda **k: torch.amp.GradScaler("tpu", **k), lambda **k: torch.tpu.amp.GradScaler(**k)])
+@pytest.mark.parametrize(
+    "make", [lambda **k: torch.amp.GradScaler("tpu", **k), lambda **k: torch.tpu.amp.GradScaler(**k)]
+)
 def test_the_scaler_skips_steps_with_infinities(make: object) -> None:
     p = nn.Parameter(torch.ones(2, device="tpu"))
     optimizer, scaler = torch.optim.SGD([p], lr=1.0), make(init_scale=4.0)
