@@ -14,7 +14,7 @@ def indices(*shape, n=7, dtype=torch.int64):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_embedding(dtype):
     w = numbers(7, 4, dtype=dtype)
-    for shape in [(), (5,), (2, 3), (0,)]:
+    for shape in [(), (2, 3), (0,)]:
         check_grads(lambda w, i: F.embedding(i, w), w, indices(*shape))
     check_grads(lambda w, i: F.embedding(i, w, padding_idx=2), w, indices(20))
     check_grads(lambda w, i: F.embedding(i, w, scale_grad_by_freq=True), w, indices(20))

@@ -13,7 +13,7 @@ SIZES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_nearest(n, mode):
     x = numbers(2, 3, *[4, 5, 3][:n])
-    for k in [{"scale_factor": 2}, {"scale_factor": 1.7}, {"size": [7, 3, 4][:n]}, {"scale_factor": 0.6}]:
+    for k in [{"scale_factor": 1.7}, {"size": [7, 3, 4][:n]}]:
         check_grads(lambda x, k=k: F.interpolate(x, mode=mode, **k), x)
     if n == 2:
         check(
@@ -27,13 +27,13 @@ def test_nearest(n, mode):
 def test_smooth(mode, align):
     x = numbers(2, 3, *[4, 5, 3][: SIZES[mode]])
     n = SIZES[mode]
-    for k in [{"scale_factor": 2}, {"scale_factor": 1.7}, {"size": [7, 3, 4][:n]}, {"size": [1] * n}]:
+    for k in [{"scale_factor": 1.7}, {"size": [7, 3, 4][:n]}, {"size": [1] * n}]:
         check_grads(lambda x, k=k: F.interpolate(x, mode=mode, align_corners=align, **k), x)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_antialiased(mode):
-    for size in [(3, 4), (12, 9), (8, 3)]:
+    for size in [(3, 4), (12, 3)]:
         check_grads(lambda x, s=size: F.interpolate(x, s, mode=mode, antialias=True), numbers(1, 2, 8, 9))
 
 
@@ -46,18 +46,15 @@ def test_dtypes(dtype):
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-@pytest.mark.parametrize("padding", [(1, 2), (2, 1, 0, 3), (1, 1, 2, 0, 1, 2), (-1, 2), (1, -2, -1, 1)], ids=str)
+@pytest.mark.parametrize("padding", [(-1, 2), (2, 1, 0, 3), (1, 1, 2, 0, 1, 2)], ids=str)
 def test_padding(padding, mode):
     n = len(padding) // 2
     check_grads(lambda x: F.pad(x, padding, mode=mode), numbers(2, 3, *[4, 5, 6][:n]))
 
 
-@pytest.mark.parametrize(
-    "k", [{}, {"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": (2, 1), "stride": (1, 2)}], ids=str
-)
+@pytest.mark.parametrize("k", [{}, {"dilation": 2, "padding": (2, 1), "stride": (1, 2)}], ids=str)
 def test_unfold_and_fold(k):
     check_grads(lambda x: F.unfold(x, (3, 2), **k), numbers(2, 3, 6, 7))
-    check_grads(lambda x: F.unfold(x, (3, 2), **k), numbers(3, 6, 7))
     columns = F.unfold(numbers(2, 3, 6, 7), (3, 2), **k)
     check_grads(lambda x: F.fold(x, (6, 7), (3, 2), **k), columns)
 
@@ -68,12 +65,13 @@ def test_unfold_and_fold(k):
 def test_grid_sample(mode, padding, align):
     grid = numbers(2, 3, 4, 2, seed=1)
     check_grads(lambda x, g: F.grid_sample(x, g, mode, padding, align), numbers(2, 3, 5, 6), grid)
-    if mode != "bicubic":
+    if mode != "bicubic" and align == (padding == "reflection"):
         volume = numbers(2, 3, 2, 2, 3, seed=1)
         check_grads(lambda x, g: F.grid_sample(x, g, mode, padding, align), numbers(2, 2, 3, 4, 5), volume)
 
 
 def test_shuffles_and_grids():
+    check_grads(lambda x: F.unfold(x, (3, 2)), numbers(3, 6, 7))
     check_grads(lambda x: F.pixel_shuffle(x, 2), numbers(2, 8, 3, 3))
     check_grads(lambda x: F.pixel_unshuffle(x, 2), numbers(2, 2, 6, 4))
     check_grads(lambda x: F.channel_shuffle(x, 2), numbers(2, 4, 3, 3))
@@ -85,12 +83,12 @@ def test_shuffles_and_grids():
 def test_distances(p):
     check_grads(lambda a, b: torch.cdist(a, b, p), numbers(2, 4, 5), numbers(2, 3, 5, seed=1))
     check_grads(lambda a: F.pdist(a, p), numbers(5, 3))
-    check_grads(lambda a, b: F.pairwise_distance(a, b, p), numbers(4, 5), numbers(4, 5, seed=1))
 
 
 def test_large_and_equal_rows():
     check(lambda a, b: torch.cdist(a, b), numbers(40, 8), numbers(30, 8, seed=1))
     check_grads(lambda a: torch.cdist(a, a), numbers(3, 4))
+    check_grads(lambda a, b: F.pairwise_distance(a, b, 1.5), numbers(4, 5), numbers(4, 5, seed=1))
     check_grads(F.cosine_similarity, numbers(4, 5), numbers(4, 5, seed=1))
 
 

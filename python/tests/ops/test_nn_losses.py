@@ -24,15 +24,17 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "name, reduction",
+    [*((name, "mean") for name in PAIRS), *((n, r) for n in ("mse", "bce", "kl") for r in ("none", "sum"))],
+)
 def test_of_pairs(name, reduction):
     f = PAIRS[name]
     target = numbers(4, 5, seed=1)
     check_grads(lambda x: f(x, target.to(x), reduction=reduction), numbers(4, 5))
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["mse", "smooth_l1", "huber", "bce_logits"])
 def test_dtypes_of_pairs(name, dtype):
     target = numbers(4, 5, seed=1)
@@ -54,8 +56,11 @@ def targets(*shape, classes=5, seed=7):
     return torch.randint(0, classes, shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("shape", [(5,), (4, 5), (2, 5, 3), (2, 5, 3, 4)], ids=str)
+@pytest.mark.parametrize(
+    "shape, reduction",
+    [*(((4, 5), r) for r in REDUCTIONS), ((5,), "mean"), ((2, 5, 3), "none"), ((2, 5, 3, 4), "mean")],
+    ids=str,
+)
 def test_nll(shape, reduction):
     t = targets(*(shape[:1] + shape[2:] if len(shape) > 1 else ()))
     k = {"reduction": reduction}
@@ -95,7 +100,7 @@ def test_margins(reduction):
     check_grads(lambda x, t: F.multilabel_soft_margin_loss(x, (t % 2).to(x), **k), numbers(4, 5), labels)
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_of_triples(reduction):
     k = {"reduction": reduction}
     a, b, c = numbers(4, 6), numbers(4, 6, seed=1), numbers(4, 6, seed=2)

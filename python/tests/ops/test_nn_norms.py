@@ -33,7 +33,7 @@ def test_group_and_rms_norm(dtype):
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("shape", [(5, 3), (4, 3, 6), (2, 3, 4, 5), (2, 3, 2, 3, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(5, 3), (2, 3, 4, 5)], ids=str)
 def test_batch_norm(shape, training):
     def run(x, w, b, mean, var):
         mean, var = mean.detach().clone(), var.detach().clone()
@@ -66,7 +66,7 @@ def test_batch_norm_modules_keep_statistics():
 @pytest.mark.parametrize("f", [torch.softmax, torch.log_softmax], ids=["softmax", "log_softmax"])
 def test_softmax(f, dtype):
     x = numbers(2, 3, 4, dtype=dtype, scale=3)
-    for dim in [0, 1, -1]:
+    for dim in [1, -1]:
         check_grads(lambda x, dim=dim: f(x, dim), x)
     check_grads(lambda x: f(x, 0), numbers(dtype=dtype))
     check(lambda x: f(x, 1), numbers(2, 0, dtype=dtype))

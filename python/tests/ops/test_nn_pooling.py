@@ -24,30 +24,27 @@ AVG_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", MAX_CASES, ids=str)
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n, case", [*((2, c) for c in MAX_CASES), *((n, c) for n in (1, 3) for c in MAX_CASES[1:3])])
 def test_max_pool(n, case):
     pool = getattr(F, f"max_pool{n}d")
     x = numbers(2, 3, *[8, 7, 6][:n])
     check_grads(lambda x: pool(x, return_indices=True, **case), x)
-    check_grads(lambda x: pool(x, **case), x[0])
+    check(lambda x: pool(x, **case), x[0])
 
 
-@pytest.mark.parametrize("case", AVG_CASES, ids=str)
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n, case", [*((2, c) for c in AVG_CASES), *((n, c) for n in (1, 3) for c in AVG_CASES[2:4])])
 def test_avg_pool(n, case):
     pool = getattr(F, f"avg_pool{n}d")
     x = numbers(2, 3, *[8, 7, 6][:n])
     check_grads(lambda x: pool(x, **case), x)
-    check_grads(lambda x: pool(x, **case), x[0])
+    check(lambda x: pool(x, **case), x[0])
 
 
 def test_divisor():
     check_grads(lambda x: F.avg_pool2d(x, 2, divisor_override=3), numbers(1, 2, 6, 6))
 
 
-@pytest.mark.parametrize("output", [1, 3, 5, 7, 8])
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n, output", [(1, 3), (2, 1), (2, 3), (2, 8), (3, 5)])
 @pytest.mark.parametrize("kind", ["avg", "max"])
 def test_adaptive(kind, n, output):
     pool = getattr(F, f"adaptive_{kind}_pool{n}d")
@@ -55,7 +52,7 @@ def test_adaptive(kind, n, output):
     check_grads(lambda x: pool(x, output), x)
     check(lambda x: pool(x, output), x[0])
     if kind == "max":
-        check(lambda x: pool(x, output, return_indices=True), x)
+        check(lambda x: pool(x, output, return_indices=True)[1], x)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
