@@ -19,7 +19,9 @@ def install() -> None:
 
     @functools.wraps(original)
     def __init__(self: Any, device_type: str, dtype: torch.dtype | None = None, *args: Any, **kwargs: Any) -> None:
-        original(self, device_type, torch.bfloat16 if dtype is None and device_type == "tpu" else dtype, *args, **kwargs)
+        if dtype is None and device_type == "tpu":
+            dtype = torch.bfloat16
+        original(self, device_type, dtype, *args, **kwargs)
 
     __init__._torch_tpu = True  # type: ignore[attr-defined]
     autocast_class.__init__ = __init__

@@ -16,8 +16,12 @@ def glue_path(torch_version: str) -> Path:
     path = folder / f"libtorch_tpu_glue_{minor.replace('.', '_')}.so"
     if path.exists():
         return path
-    have = sorted(p.stem.removeprefix("libtorch_tpu_glue_").replace("_", ".") for p in folder.glob("libtorch_tpu_glue_*.so"))
-    built = f"this build has a glue for torch {', '.join(have)}" if have else "this build has no glue: run tools/dev build"
+    have = sorted(
+        p.stem.removeprefix("libtorch_tpu_glue_").replace("_", ".") for p in folder.glob("libtorch_tpu_glue_*.so")
+    )
+    built = (
+        f"this build has a glue for torch {', '.join(have)}" if have else "this build has no glue: run tools/dev build"
+    )
     raise ImportError(
         f"torch_tpu supports torch {SUPPORTED[0]} to {SUPPORTED[-1]}; torch {torch_version} is installed and {built}"
     )

@@ -62,7 +62,7 @@ def test_what_a_tpu_lacks_says_why() -> None:
         _ = torch.tpu.utilization
     with pytest.raises(AttributeError, match="memory belongs to XLA"):
         _ = torch.tpu.memory_snapshot
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense'$"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
         _ = torch.tpu.nonsense
 
 

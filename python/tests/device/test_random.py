@@ -33,7 +33,7 @@ def test_a_state_brings_the_numbers_back() -> None:
     assert torch.equal(torch.rand(5, device="tpu"), x)
     torch.tpu.set_rng_state(state, "tpu:0")
     assert torch.equal(torch.rand(5, device="tpu"), x)
-    with pytest.raises(RuntimeError, match="RNG state must be a torch.ByteTensor of 16 bytes"):
+    with pytest.raises(RuntimeError, match=r"RNG state must be a torch\.ByteTensor of 16 bytes"):
         torch.tpu.set_rng_state(torch.zeros(3, dtype=torch.uint8))
 
 

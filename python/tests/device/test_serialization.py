@@ -52,7 +52,7 @@ def test_map_location_goes_both_ways(source: str, where: Any, device: torch.devi
 
 
 def test_a_device_that_is_not_there_is_named() -> None:
-    with pytest.raises(RuntimeError, match="TPU device 5 but torch.tpu.device_count\\(\\) is 1"):
+    with pytest.raises(RuntimeError, match=r"TPU device 5 but torch\.tpu\.device_count\(\) is 1"):
         saved(x().cpu(), map_location="tpu:5")
 
 

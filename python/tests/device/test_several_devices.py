@@ -10,7 +10,8 @@ def test_tensors_are_copied_between_devices(program: Program) -> None:
         """
         import torch
         assert torch.tpu.device_count() == torch.accelerator.device_count() == 4
-        assert [torch.tpu.get_device_properties(i).coords for i in range(4)] == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
+        coords = [torch.tpu.get_device_properties(i).coords for i in range(4)]
+        assert coords == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
         a = torch.arange(4.0, device="tpu:1")
         for i in range(4):
             b = a.to(f"tpu:{i}", non_blocking=True) + 1

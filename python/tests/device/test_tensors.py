@@ -52,7 +52,7 @@ def test_it_prints_and_hashes() -> None:
 
 def test_numpy_is_told_to_go_through_the_cpu() -> None:
     for convert in (np.asarray, torch.Tensor.numpy):
-        with pytest.raises(TypeError, match="can't convert tpu:0 device type tensor to numpy. Use Tensor.cpu"):
+        with pytest.raises(TypeError, match=r"can't convert tpu:0 device type tensor to numpy\. Use Tensor\.cpu"):
             convert(x())
     assert x().cpu().numpy().tolist() == x().tolist()
     assert torch.from_numpy(np.ones(2)).tpu().dtype == torch.float64
