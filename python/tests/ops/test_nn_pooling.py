@@ -72,7 +72,6 @@ def test_ties_nan_and_infinity():
 
 
 def test_empty_batch():
-    check(lambda x: F.max_pool2d(x, 2), numbers(0, 2, 4, 4))
     check_grads(lambda x: F.avg_pool2d(x, 2), numbers(0, 2, 4, 4))
     check_grads(lambda x: F.adaptive_avg_pool2d(x, 2), numbers(0, 2, 4, 4))
 
