@@ -1,4 +1,4 @@
-"""Trains an 18-layer residual network to read handwritten digits.
+"""Trains a 20-layer residual network to read handwritten digits.
 
 .venv/bin/python examples/resnet/train.py
 """
@@ -17,11 +17,12 @@ from examples.resnet import data
 from examples.resnet.model import Config, ResNet
 
 CONFIGS = {
-    # ResNet-18 with a quarter of its channels; trains on the simulator in about a minute.
-    "tiny": Config(channels=1, classes=data.CLASSES, blocks=(2, 2, 2, 2), width=16),
+    # The ResNet-20 of the paper, made for small pictures; trains on the simulator in about a minute.
+    "tiny": Config(channels=1, classes=data.CLASSES, blocks=(3, 3, 3), width=16),
 }
 BATCH = 64
-LEARNING_RATE = 0.1
+# At 0.1 it learns more (99%), but rounding alone parts two float32 runs within 50 steps, by 1%.
+LEARNING_RATE = 0.05
 
 
 @torch.no_grad()
@@ -34,7 +35,7 @@ def accuracy(model: ResNet, digits: data.Digits, device: torch.device) -> float:
 
 
 def main(words: list[str] | None = None) -> dict:
-    parser = option_parser("resnet", "Trains an 18-layer residual network to read handwritten digits.", steps=200)
+    parser = option_parser("resnet", "Trains a 20-layer residual network to read handwritten digits.", steps=200)
     parser.add_argument("--config", choices=CONFIGS, default="tiny", help="the size of the network")
     options = parser.parse_args(words)
 
