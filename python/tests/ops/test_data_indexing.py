@@ -38,11 +38,11 @@ def test_assign(dtype):
 
         return run
 
-    check(put(lambda i: i, lambda a: a[0]), x, ROWS)
-    check(put(lambda i, j: (i, j), lambda a: a[0, 0]), x, ROWS, COLUMNS)
+    check(put(lambda i: i, lambda a: a[0].clone()), x, ROWS)
+    check(put(lambda i, j: (i, j), lambda a: a[0, 0].clone()), x, ROWS, COLUMNS)
     check(put(lambda i: (slice(None), i), lambda a: 1), x, ROWS)
     check(put(lambda m: m, lambda a: 1), x, mask)
-    check(put(lambda m: m, lambda a: a[0, 0]), x, mask)
+    check(put(lambda m: m, lambda a: a[0, 0].clone()), x, mask)
     check(lambda a, i: a.index_put((i.abs() % 2,), a[:3], accumulate=True), x, ROWS)
 
 
