@@ -12,7 +12,10 @@ fn torch_dir() -> Result<PathBuf, Box<dyn Error>> {
         return Ok(dir.into());
     }
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
-    let libs = fs::read_dir(root.join(".venv/lib")).into_iter().flatten().flatten();
+    let libs = fs::read_dir(root.join(".venv/lib"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let found = libs
         .map(|python| python.path().join("site-packages/torch"))
         .find(|torch| torch.join("include/ATen/ATen.h").exists());
@@ -21,14 +24,18 @@ fn torch_dir() -> Result<PathBuf, Box<dyn Error>> {
 
 /// Whether the object is older than its source or anything that the source includes (make's rule in `depends`).
 fn is_stale(object: &Path, depends: &Path) -> bool {
-    let (Ok(made), Ok(rule)) = (fs::metadata(object).and_then(|m| m.modified()), fs::read_to_string(depends)) else {
+    let (Ok(made), Ok(rule)) = (
+        fs::metadata(object).and_then(|m| m.modified()),
+        fs::read_to_string(depends),
+    ) else {
         return true;
     };
     let files = rule.split_once(':').map_or("", |(_, files)| files);
-    files
-        .split_whitespace()
-        .filter(|word| *word != "\\")
-        .any(|file| fs::metadata(file).and_then(|m| m.modified()).map_or(true, |changed| changed > made))
+    files.split_whitespace().filter(|word| *word != "\\").any(|file| {
+        fs::metadata(file)
+            .and_then(|m| m.modified())
+            .map_or(true, |changed| changed > made)
+    })
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -56,7 +63,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sources: Vec<PathBuf> = fs::read_dir("csrc")?.flatten().map(|f| f.path()).collect();
     sources.retain(|p| p.extension().is_some_and(|e| e == "cpp"));
     sources.sort();
-    let jobs: usize = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let jobs: usize = env::var("NUM_JOBS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1);
     let mut running: Vec<(PathBuf, Child)> = Vec::new();
     let mut objects = Vec::new();
     let finish = |(source, mut child): (PathBuf, Child)| -> Result<(), Box<dyn Error>> {
@@ -76,14 +86,24 @@ fn main() -> Result<(), Box<dyn Error>> {
                 finish(running.remove(0))?;
             }
             let mut command = compiler.to_command();
-            command.arg("-c").arg(&source).arg("-o").arg(&object).arg("-MMD").arg("-MF").arg(&depends);
+            command
+                .arg("-c")
+                .arg(&source)
+                .arg("-o")
+                .arg(&object)
+                .arg("-MMD")
+                .arg("-MF")
+                .arg(&depends);
             running.push((source, command.spawn()?));
         }
         objects.push(object);
     }
     running.into_iter().try_for_each(finish)?;
 
-    build.objects(objects).cargo_metadata(false).try_compile("torch_tpu_glue_cpp")?;
+    build
+        .objects(objects)
+        .cargo_metadata(false)
+        .try_compile("torch_tpu_glue_cpp")?;
     println!("cargo:rustc-link-search=native={}", out.display());
     // Registrations are made by static constructors that nothing refers to.
     println!("cargo:rustc-link-lib=static:+whole-archive=torch_tpu_glue_cpp");

@@ -285,7 +285,12 @@ pub struct CoreTable {
     /// Copies a tensor to dense row-major host bytes.
     pub download: unsafe extern "C" fn(src: *const TensorArg, bytes: *mut u8, len: usize) -> u32,
     /// 1 when an operator has a lowering: one with a composite kernel must then be registered by name.
-    pub has_op: unsafe extern "C" fn(name: *const u8, name_len: usize, overload: *const u8, overload_len: usize) -> u32,
+    pub has_op: unsafe extern "C" fn(
+        name: *const u8,
+        name_len: usize,
+        overload: *const u8,
+        overload_len: usize,
+    ) -> u32,
     /// Registers torch's decomposition of an operator as its kernel; 1 when there is one. Takes Python's lock.
     pub decompose: unsafe extern "C" fn(
         name: *const u8,

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use glue_abi::{
-    ABI_VERSION, Arg, CoreTable, ErrorKind, GlueTable, Memory, Results, SchemaArg, SchemaKind, Status, TensorArg, TensorResult,
+    ABI_VERSION, Arg, CoreTable, ErrorKind, GlueTable, Memory, Results, SchemaArg, SchemaKind, Status,
+    TensorArg, TensorResult,
 };
 use parking_lot::Mutex;
 use runtime::{Error, Event, Glue, OpHandle, Outcome, Result, Schema, SchemaEntry, Storage, runtime};
@@ -63,7 +64,9 @@ fn guarded(body: impl FnOnce() -> Result<Status>) -> Status {
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("unknown");
-            remember(Error::runtime(format!("torch_tpu's core panicked (a bug of ours): {text}")))
+            remember(Error::runtime(format!(
+                "torch_tpu's core panicked (a bug of ours): {text}"
+            )))
         }
     }
 }
@@ -102,7 +105,9 @@ unsafe extern "C" fn last_error(out: *mut *const u8, len: *mut usize) -> u32 {
 unsafe extern "C" fn storage_new(nbytes: usize, device: i32) -> *mut c_void {
     answer(std::ptr::null_mut(), || {
         runtime()?.device(device as usize)?;
-        Ok(Arc::into_raw(Storage::new(nbytes, device as usize)).cast_mut().cast())
+        Ok(Arc::into_raw(Storage::new(nbytes, device as usize))
+            .cast_mut()
+            .cast())
     })
 }
 
@@ -177,11 +182,19 @@ unsafe extern "C" fn find_op(
         // SAFETY: the glue's strings and schema live for the call.
         let (name, overload, entries) = unsafe {
             let count = (arguments + returns) as usize;
-            let entries: &[SchemaArg] = if count == 0 { &[] } else { std::slice::from_raw_parts(schema, count) };
+            let entries: &[SchemaArg] = if count == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(schema, count)
+            };
             (text(name, name_len), text(overload, overload_len), entries)
         };
         let (arguments, returns) = entries.split_at(arguments as usize);
-        let full = if overload.is_empty() { name.to_owned() } else { format!("{name}.{overload}") };
+        let full = if overload.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}.{overload}")
+        };
         let schema = Schema {
             name: full,
             arguments: arguments
@@ -201,11 +214,20 @@ unsafe extern "C" fn find_op(
             return Ok(std::ptr::null());
         }
         // Handles live as long as the process: the glue keeps them by operator.
-        Ok(OpHandle::new(name, overload, schema).map_or(std::ptr::null(), |h| Box::into_raw(Box::new(h)).cast_const().cast()))
+        Ok(
+            OpHandle::new(name, overload, schema).map_or(std::ptr::null(), |h| {
+                Box::into_raw(Box::new(h)).cast_const().cast()
+            }),
+        )
     })
 }
 
-unsafe extern "C" fn has_op(name: *const u8, name_len: usize, overload: *const u8, overload_len: usize) -> u32 {
+unsafe extern "C" fn has_op(
+    name: *const u8,
+    name_len: usize,
+    overload: *const u8,
+    overload_len: usize,
+) -> u32 {
     answer(0, || {
         // SAFETY: the glue's strings live for the call.
         let (name, overload) = unsafe { (text(name, name_len), text(overload, overload_len)) };
@@ -227,10 +249,16 @@ unsafe extern "C" fn dispatch(
         // SAFETY: the handle came from `find_op`; the glue gives `len` arguments that live for the call.
         let outcome = unsafe {
             let op = &*op.cast::<OpHandle>();
-            let args: &[Arg] = if len == 0 { &[] } else { std::slice::from_raw_parts(arguments, len as usize) };
+            let args: &[Arg] = if len == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(arguments, len as usize)
+            };
             runtime::dispatch(op, args, device as usize, Glue { table, call })
         }?;
-        let Outcome::Done(mut returned) = outcome else { return Ok(Status::Retry) };
+        let Outcome::Done(mut returned) = outcome else {
+            return Ok(Status::Retry);
+        };
         LAST.with_borrow_mut(|last| {
             last.tensors.clear();
             last.counts.clear();
@@ -288,7 +316,11 @@ unsafe extern "C" fn upload(bytes: *const u8, len: usize, dst: *const TensorArg)
     guarded(|| {
         // SAFETY: the glue gives `len` bytes and a tensor that live for the call.
         unsafe {
-            let bytes: &[u8] = if len == 0 { &[] } else { std::slice::from_raw_parts(bytes, len) };
+            let bytes: &[u8] = if len == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(bytes, len)
+            };
             runtime::upload(bytes, &*dst)
         }?;
         Ok(Status::Ok)
@@ -299,14 +331,23 @@ unsafe extern "C" fn download(src: *const TensorArg, bytes: *mut u8, len: usize)
     guarded(|| {
         // SAFETY: the glue gives `len` writable bytes and a tensor that live for the call.
         unsafe {
-            let bytes: &mut [u8] = if len == 0 { &mut [] } else { std::slice::from_raw_parts_mut(bytes, len) };
+            let bytes: &mut [u8] = if len == 0 {
+                &mut []
+            } else {
+                std::slice::from_raw_parts_mut(bytes, len)
+            };
             runtime::download(&*src, bytes)
         }?;
         Ok(Status::Ok)
     }) as u32
 }
 
-unsafe extern "C" fn decompose(name: *const u8, name_len: usize, overload: *const u8, overload_len: usize) -> u32 {
+unsafe extern "C" fn decompose(
+    name: *const u8,
+    name_len: usize,
+    overload: *const u8,
+    overload_len: usize,
+) -> u32 {
     answer(0, || {
         // SAFETY: the glue's strings live for the call.
         let (name, overload) = unsafe { (text(name, name_len), text(overload, overload_len)) };
@@ -351,10 +392,16 @@ unsafe extern "C" fn synchronize(device: i32) -> u32 {
 }
 
 /// Events by number, so that a stale one is an error and not a crash.
-static EVENTS: Mutex<(u64, std::collections::BTreeMap<u64, Event>)> = Mutex::new((0, std::collections::BTreeMap::new()));
+static EVENTS: Mutex<(u64, std::collections::BTreeMap<u64, Event>)> =
+    Mutex::new((0, std::collections::BTreeMap::new()));
 
 fn event(number: u64) -> Result<Event> {
-    EVENTS.lock().1.get(&number).cloned().ok_or_else(|| Error::runtime("the event does not exist any more"))
+    EVENTS
+        .lock()
+        .1
+        .get(&number)
+        .cloned()
+        .ok_or_else(|| Error::runtime("the event does not exist any more"))
 }
 
 unsafe extern "C" fn event_record(device: i32) -> u64 {

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use glue_abi::{CoreTable, ErrorKind, GlueTable, LAYOUT, Status};
 use pjrt::platform::{self, Platform};
-use pyo3::exceptions::{PyImportError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyImportError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError,
+    PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use runtime::{Config, Error, Result, runtime};
@@ -32,7 +35,9 @@ pub(crate) fn raise(error: Error) -> PyErr {
 /// torch's own class where torch is imported.
 fn out_of_memory(message: String) -> PyErr {
     Python::attach(|py| {
-        let class = py.import("torch").and_then(|torch| torch.getattr("OutOfMemoryError"));
+        let class = py
+            .import("torch")
+            .and_then(|torch| torch.getattr("OutOfMemoryError"));
         match class.and_then(|class| class.call1((message.clone(),))) {
             Ok(value) => PyErr::from_value(value),
             Err(_) => PyRuntimeError::new_err(message),
@@ -54,7 +59,9 @@ fn find_plugin() -> Result<Config> {
         // Said once, on stderr, and not an error: the contract of TORCH_TPU_PLATFORM=auto.
         #[allow(clippy::print_stderr)]
         {
-            eprintln!("torch_tpu: no TPU found, using the simulated v6e (TORCH_TPU_PLATFORM=sim silences this)");
+            eprintln!(
+                "torch_tpu: no TPU found, using the simulated v6e (TORCH_TPU_PLATFORM=sim silences this)"
+            );
         }
     }
     Ok(Config { plugin })
@@ -68,11 +75,16 @@ pub(crate) fn expected_devices() -> Option<usize> {
     match platform::current().ok()?.platform {
         Platform::Tpu => Some(platform::tpu_device_files(std::path::Path::new("/")).len()).filter(|n| *n > 0),
         Platform::Sim => {
-            let topology = std::env::var("TORCH_TPU_SIM_TOPOLOGY").ok().filter(|t| !t.is_empty());
+            let topology = std::env::var("TORCH_TPU_SIM_TOPOLOGY")
+                .ok()
+                .filter(|t| !t.is_empty());
             let Some(topology) = topology else { return Some(1) };
             // A v6e has one device a chip; other kinds are the plugin's to count.
             let grid = topology.strip_prefix("v6e:")?;
-            grid.split('x').map(|n| n.parse::<usize>().ok()).product::<Option<usize>>().filter(|n| *n > 0)
+            grid.split('x')
+                .map(|n| n.parse::<usize>().ok())
+                .product::<Option<usize>>()
+                .filter(|n| *n > 0)
         }
     }
 }
@@ -82,8 +94,17 @@ fn user_line() -> Option<runtime::Line> {
     Python::attach(|py| {
         let mut frame = py.import("sys").ok()?.call_method0("_getframe").ok()?;
         loop {
-            let file: String = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?.extract().ok()?;
-            if !file.contains("/site-packages/torch/") && !file.contains("/torch_tpu/") && !file.starts_with('<') {
+            let file: String = frame
+                .getattr("f_code")
+                .ok()?
+                .getattr("co_filename")
+                .ok()?
+                .extract()
+                .ok()?;
+            if !file.contains("/site-packages/torch/")
+                && !file.contains("/torch_tpu/")
+                && !file.starts_with('<')
+            {
                 let line = frame.getattr("f_lineno").ok()?.extract().ok()?;
                 return Some(runtime::Line { file, line });
             }
@@ -105,7 +126,8 @@ pub(crate) fn open_glue(path: PathBuf) -> PyResult<()> {
     // Everything is bound at once: a symbol that torch lacks is an error here and not an abort later.
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
     // SAFETY: the library is ours; its initializers only fill tables of torch.
-    let library = unsafe { libloading::os::unix::Library::open(Some(&path), flags) }.map_err(|e| failed(e.to_string()))?;
+    let library = unsafe { libloading::os::unix::Library::open(Some(&path), flags) }
+        .map_err(|e| failed(e.to_string()))?;
     // SAFETY: the symbol has this type in every glue; versions and layouts are compared by it.
     let open = unsafe { library.get::<Open>(b"torch_tpu_glue_open\0") }.map_err(|e| failed(e.to_string()))?;
     let mut reason = [0 as c_char; 1024];
@@ -172,7 +194,12 @@ fn thrown(status: u32) -> PyResult<()> {
     // SAFETY: the glue gives a text that stays until its next failure on this thread.
     let message = unsafe {
         (table.thrown)(&mut text, &mut len);
-        String::from_utf8_lossy(if len == 0 { &[] } else { std::slice::from_raw_parts(text, len) }).into_owned()
+        String::from_utf8_lossy(if len == 0 {
+            &[]
+        } else {
+            std::slice::from_raw_parts(text, len)
+        })
+        .into_owned()
     };
     Err(PyRuntimeError::new_err(message))
 }
@@ -233,7 +260,9 @@ pub(crate) fn set_eager_mode(py: Python<'_>, mode: &str) -> PyResult<()> {
         "strict" => runtime.set_debug(false),
         "debug" => runtime.set_debug(true),
         other => {
-            return Err(PyValueError::new_err(format!("{other:?} is no eager mode: use \"strict\" or \"debug\"")));
+            return Err(PyValueError::new_err(format!(
+                "{other:?} is no eager mode: use \"strict\" or \"debug\""
+            )));
         }
     }
     Ok(())
@@ -277,7 +306,10 @@ pub(crate) fn device_properties<'py>(py: Python<'py>, device: usize) -> PyResult
     out.set_item("platform", runtime.client.platform_name())?;
     out.set_item("platform_version", runtime.client.platform_version())?;
     out.set_item("simulated", runtime.simulated)?;
-    out.set_item("total_memory", state.device.memory_stats().ok().and_then(|m| m.bytes_limit))?;
+    out.set_item(
+        "total_memory",
+        state.device.memory_stats().ok().and_then(|m| m.bytes_limit),
+    )?;
     Ok(out)
 }
 
@@ -322,8 +354,25 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     macro_rules! add {
         ($($name:ident),*) => { $( module.add_function(wrap_pyfunction!($name, module)?)?; )* };
     }
-    add!(open_glue, device_count, is_initialized, is_in_bad_fork, current_device, set_device, rng_get, rng_set);
-    add!(synchronize, eager_mode, set_eager_mode, memory_stats, reset_peak_memory, reset_accumulated_memory, device_properties);
+    add!(
+        open_glue,
+        device_count,
+        is_initialized,
+        is_in_bad_fork,
+        current_device,
+        set_device,
+        rng_get,
+        rng_set
+    );
+    add!(
+        synchronize,
+        eager_mode,
+        set_eager_mode,
+        memory_stats,
+        reset_peak_memory,
+        reset_accumulated_memory,
+        device_properties
+    );
     add!(fallbacks, reset_fallbacks, cache_stats, clear_cache, lowered_ops);
     Ok(())
 }

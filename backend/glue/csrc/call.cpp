@@ -4,6 +4,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarType.h>
 
 #include "allocator.h"
@@ -202,7 +203,11 @@ bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
 
 Status Call::run() {
   const size_t count = info_.kinds.size();
-  args_.resize(count);
+  // Results may have torch's default dtype: another one than float32 is a part of the program's key.
+  const auto fallback_type = c10::get_default_dtype_as_scalartype();
+  const size_t sent = count + (fallback_type != c10::kFloat ? 1 : 0);
+  args_.resize(sent);
+  if (C10_UNLIKELY(sent != count)) args_[count] = {kTagNone, static_cast<uint32_t>(fallback_type), 0, 0};
   for (;;) {
     used_ = 0;
     more_.clear();
@@ -216,7 +221,7 @@ Status Call::run() {
     if (device_ < 0) device_ = current_device();
     Results results{};
     const auto status = static_cast<Status>(
-        core->dispatch(info_.op, args_.data(), static_cast<uint32_t>(count), device_, this, &results));
+        core->dispatch(info_.op, args_.data(), static_cast<uint32_t>(sent), device_, this, &results));
     if (C10_LIKELY(status == kOk)) push_results(results);
     if (status != kRetry) return status;
   }

@@ -4,6 +4,8 @@ use std::ffi::c_char;
 
 use glue_abi::{ABI_VERSION, CoreTable, GlueTable, LAYOUT};
 
+// What the macro writes is public inside this private module.
+#[allow(unreachable_pub)]
 #[cxx::bridge(namespace = "tpu")]
 mod ffi {
     unsafe extern "C++" {

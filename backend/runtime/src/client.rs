@@ -125,9 +125,12 @@ fn start() -> Result<&'static Runtime> {
     if let Some(found) = runtime_if_started() {
         return Ok(found);
     }
-    let configure = CONFIGURE.get().ok_or_else(|| Error::runtime("torch_tpu was not imported"))?;
+    let configure = CONFIGURE
+        .get()
+        .ok_or_else(|| Error::runtime("torch_tpu was not imported"))?;
     let config = configure()?;
-    let client = PluginClient::open(&config.plugin, &[]).map_err(|e| Error::from(e).during("cannot start the tpu device"))?;
+    let client = PluginClient::open(&config.plugin, &[])
+        .map_err(|e| Error::from(e).during("cannot start the tpu device"))?;
     let made = Runtime::new(client)?;
     static WATCH: Once = Once::new();
     // SAFETY: the handler only touches atomics.
@@ -147,13 +150,18 @@ impl Runtime {
         let mut options = CompileOptions::default();
         if platform != "tpu" {
             // Both are XLA CPU's: max and min must let NaN through, and every rounding that torch makes must be made.
-            options = options.with("xla_cpu_enable_fast_min_max", false).with("xla_allow_excess_precision", false);
+            options = options
+                .with("xla_cpu_enable_fast_min_max", false)
+                .with("xla_allow_excess_precision", false);
         }
         options.message.compile_portable_executable = several;
         let devices = all
             .into_iter()
             .map(|device| DeviceState {
-                options: ExecuteOptions { device: several.then(|| device.clone()), ..Default::default() },
+                options: ExecuteOptions {
+                    device: several.then(|| device.clone()),
+                    ..Default::default()
+                },
                 device,
                 // Buffers outlive everything, so their accounts do too.
                 account: Box::leak(Box::default()),
@@ -174,7 +182,10 @@ impl Runtime {
     #[inline]
     pub fn device(&self, index: usize) -> Result<&DeviceState> {
         self.devices.get(index).ok_or_else(|| {
-            Error::runtime(format!("invalid device ordinal {index}: there are {} tpu devices", self.devices.len()))
+            Error::runtime(format!(
+                "invalid device ordinal {index}: there are {} tpu devices",
+                self.devices.len()
+            ))
         })
     }
 
@@ -199,7 +210,7 @@ impl Runtime {
                 wait(&result)?;
             }
         }
-        crate::dispatch::verify_pending()
+        crate::pending::verify_pending()
     }
 
     /// Bytes held by tensors of a device.
@@ -225,8 +236,14 @@ pub(crate) fn explain(index: usize, state: &DeviceState, e: pjrt::Error, doing: 
     if !largest.is_empty() {
         text.push_str(" The largest:");
         for holder in largest {
-            let op = holder.op.map_or("a copy from the host".to_owned(), |op| format!("from {op}"));
-            text.push_str(&format!("\n  {:>12}  {}  {op}", human(holder.bytes), holder.shape));
+            let op = holder
+                .op
+                .map_or("a copy from the host".to_owned(), |op| format!("from {op}"));
+            text.push_str(&format!(
+                "\n  {:>12}  {}  {op}",
+                human(holder.bytes),
+                holder.shape
+            ));
         }
     }
     text.push_str(&format!("\nThe plugin says: {e}"));
@@ -238,12 +255,19 @@ pub(crate) fn wait(result: &Tracked) -> Result<()> {
     if result.buffer.is_deleted().unwrap_or(true) {
         return Ok(());
     }
-    result.buffer.ready().and_then(|event| event.wait()).map_err(|e| name_origin(e, result))
+    result
+        .buffer
+        .ready()
+        .and_then(|event| event.wait())
+        .map_err(|e| name_origin(e, result))
 }
 
 /// An error that a buffer gave, with the op that computed it.
 pub(crate) fn name_origin(e: pjrt::Error, result: &Tracked) -> Error {
     match &result.origin {
+        Some(origin) if origin.line.is_none() => Error::from(e).during(&format!(
+            "{origin} failed after its call had returned (TORCH_TPU_LAUNCH_BLOCKING=1 tells the line that issued it)"
+        )),
         Some(origin) => Error::from(e).during(&format!("{origin} failed")),
         None => e.into(),
     }

@@ -32,14 +32,20 @@ impl Error {
 
     /// An exception of this class.
     pub fn raised(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::Raised { kind, message: message.into() }
+        Self::Raised {
+            kind,
+            message: message.into(),
+        }
     }
 
     /// Puts what was being done before the message.
     #[must_use]
     pub fn during(self, what: &str) -> Self {
         match self {
-            Self::Raised { kind, message } => Self::Raised { kind, message: format!("{what}: {message}") },
+            Self::Raised { kind, message } => Self::Raised {
+                kind,
+                message: format!("{what}: {message}"),
+            },
             other => other,
         }
     }
@@ -58,7 +64,10 @@ impl From<pjrt::Error> for Error {
 
 impl From<stablehlo::Error> for Error {
     fn from(e: stablehlo::Error) -> Self {
-        Self::raised(ErrorKind::Internal, format!("a program of torch_tpu is wrong (a bug of ours): {e}"))
+        Self::raised(
+            ErrorKind::Internal,
+            format!("a program of torch_tpu is wrong (a bug of ours): {e}"),
+        )
     }
 }
 
@@ -78,9 +87,10 @@ impl From<aten::Error> for Error {
                 Self::raised(kind, text)
             }
             aten::Error::Program(e) => e.into(),
-            aten::Error::Internal(text) => {
-                Self::raised(ErrorKind::Internal, format!("a lowering of torch_tpu is wrong (a bug of ours): {text}"))
-            }
+            aten::Error::Internal(text) => Self::raised(
+                ErrorKind::Internal,
+                format!("a lowering of torch_tpu is wrong (a bug of ours): {text}"),
+            ),
         }
     }
 }

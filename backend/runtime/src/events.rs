@@ -78,9 +78,15 @@ impl Event {
         let time = |event: &Self| match &*event.0.done.lock() {
             Some(Ok(at)) => Ok(*at),
             Some(Err(e)) => Err(Error::runtime(e.clone())),
-            None => Err(Error::runtime("Both events must be completed before calculating elapsed time: synchronize them first")),
+            None => Err(Error::runtime(
+                "Both events must be completed before calculating elapsed time: synchronize them first",
+            )),
         };
         let (from, to) = (time(self)?, time(end)?);
-        Ok(if to >= from { (to - from).as_secs_f64() * 1e3 } else { -(from - to).as_secs_f64() * 1e3 })
+        Ok(if to >= from {
+            (to - from).as_secs_f64() * 1e3
+        } else {
+            -(from - to).as_secs_f64() * 1e3
+        })
     }
 }

@@ -26,7 +26,9 @@ fn policy() -> Result<Policy> {
         Err(_) | Ok("" | "warn") => Ok(Policy::Warn),
         Ok("error") => Ok(Policy::Error),
         Ok("allow") => Ok(Policy::Allow),
-        Ok(other) => Err(format!("TORCH_TPU_FALLBACK={other:?} is no policy: use warn, error or allow")),
+        Ok(other) => Err(format!(
+            "TORCH_TPU_FALLBACK={other:?} is no policy: use warn, error or allow"
+        )),
     };
     POLICY.get_or_init(read).clone().map_err(Error::runtime)
 }
@@ -36,7 +38,9 @@ pub fn note_fallback(op: &str) -> Result<bool> {
     match policy()? {
         Policy::Error => Err(Error::raised(
             glue_abi::ErrorKind::NotImplemented,
-            format!("{op} has no lowering for these arguments on tpu, and TORCH_TPU_FALLBACK=error forbids running it on the CPU"),
+            format!(
+                "{op} has no lowering for these arguments on tpu, and TORCH_TPU_FALLBACK=error forbids running it on the CPU"
+            ),
         )),
         policy => {
             let mut counts = COUNTS.lock();

@@ -22,7 +22,8 @@ impl KeyBuilder {
     /// A header of small numbers.
     #[inline]
     pub(crate) fn head(&mut self, tag: u32, a: u32, b: u16, c: u16) {
-        self.0.push(u64::from(tag) << 56 ^ u64::from(a) << 32 ^ u64::from(b) << 16 ^ u64::from(c));
+        self.0
+            .push(u64::from(tag) << 56 ^ u64::from(a) << 32 ^ u64::from(b) << 16 ^ u64::from(c));
     }
 
     #[inline]
@@ -41,7 +42,12 @@ impl KeyBuilder {
 
     /// The way a tensor lies in its storage; the plan's details follow from sizes and strides.
     pub(crate) fn view(&mut self, base: &[i64], view: &View, plan: &Plan) {
-        self.word(base.len() as u64 ^ (view.sizes.len() as u64) << 8 ^ u64::from(view.offset != 0) << 16 ^ plan_number(plan) << 17);
+        self.word(
+            base.len() as u64
+                ^ (view.sizes.len() as u64) << 8
+                ^ u64::from(view.offset != 0) << 16
+                ^ plan_number(plan) << 17,
+        );
         self.dims(base);
         self.dims(&view.sizes);
         self.dims(&view.strides);

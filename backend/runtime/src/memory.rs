@@ -115,7 +115,10 @@ impl Account {
     /// The counters.
     pub fn usage(&self) -> Usage {
         let [bytes, freed, buffers, frees] = *self.base.lock();
-        Usage { bytes: self.bytes.amount(bytes, freed), buffers: self.buffers.amount(buffers, frees) }
+        Usage {
+            bytes: self.bytes.amount(bytes, freed),
+            buffers: self.buffers.amount(buffers, frees),
+        }
     }
 
     /// Sets the peaks back to what is held.
@@ -145,7 +148,11 @@ pub(crate) fn human(bytes: u64) -> String {
         value /= 1024.0;
         unit = name;
     }
-    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.2} {unit}") }
+    if unit == "bytes" {
+        format!("{bytes} bytes")
+    } else {
+        format!("{value:.2} {unit}")
+    }
 }
 
 #[cfg(test)]
@@ -159,14 +166,46 @@ mod tests {
         account.add(20);
         account.remove(100);
         let usage = account.usage();
-        assert_eq!(usage.bytes, Amount { current: 20, peak: 120, made: 120, freed: 100 });
-        assert_eq!(usage.buffers, Amount { current: 1, peak: 2, made: 2, freed: 1 });
+        assert_eq!(
+            usage.bytes,
+            Amount {
+                current: 20,
+                peak: 120,
+                made: 120,
+                freed: 100
+            }
+        );
+        assert_eq!(
+            usage.buffers,
+            Amount {
+                current: 1,
+                peak: 2,
+                made: 2,
+                freed: 1
+            }
+        );
         account.reset_peak();
         account.reset_accumulated();
         account.add(5);
         account.remove(20);
         let usage = account.usage();
-        assert_eq!(usage.bytes, Amount { current: 5, peak: 25, made: 5, freed: 20 });
-        assert_eq!(usage.buffers, Amount { current: 1, peak: 2, made: 1, freed: 1 });
+        assert_eq!(
+            usage.bytes,
+            Amount {
+                current: 5,
+                peak: 25,
+                made: 5,
+                freed: 20
+            }
+        );
+        assert_eq!(
+            usage.buffers,
+            Amount {
+                current: 1,
+                peak: 2,
+                made: 1,
+                freed: 1
+            }
+        );
     }
 }

@@ -10,78 +10,78 @@ use crate::view::{Plan, View};
 
 /// A storage as a window finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// Element type and sizes of what it holds; `None` when it was never written.
-    pub held: Option<(ElementType, Dims)>,
+    pub(crate) held: Option<(ElementType, Dims)>,
     /// Element type and sizes it has when it was never written and a part is written.
-    pub blank: (ElementType, Dims),
+    pub(crate) blank: (ElementType, Dims),
     /// Its size.
-    pub nbytes: usize,
+    pub(crate) nbytes: usize,
 }
 
 impl Slot {
     /// Element type and sizes of the value that it reads as.
-    pub fn base(&self) -> &(ElementType, Dims) {
+    pub(crate) fn base(&self) -> &(ElementType, Dims) {
         self.held.as_ref().unwrap_or(&self.blank)
     }
 }
 
 /// A tensor of a call on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// Which storage.
-    pub slot: usize,
+    pub(crate) slot: usize,
     /// Where in it.
-    pub view: View,
+    pub(crate) view: View,
     /// Its element type; differs from the storage's for views of another dtype.
-    pub element: ElementType,
+    pub(crate) element: ElementType,
     /// How it is read, planned on the base below.
-    pub plan: Plan,
+    pub(crate) plan: Plan,
     /// Sizes of the value that the plan is for, when they are not the slot's own: after a change of element type, or
     /// because the storage grew.
-    pub recast: Option<Dims>,
+    pub(crate) recast: Option<Dims>,
 }
 
 /// A tensor argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// On the device.
-    Device(Place),
+    Device(Box<Place>),
     /// A number from host memory.
     Host(ElementType),
 }
 
 /// Where a result goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A new storage, whose memory order is given by the strides.
     Fresh(Fresh),
     /// An argument.
-    Write(Place),
+    Write(Box<Place>),
     /// Nowhere: undefined.
     Skip,
 }
 
 /// A new tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fresh {
+pub(crate) struct Fresh {
     /// Sizes.
-    pub sizes: Dims,
+    pub(crate) sizes: Dims,
     /// Strides.
-    pub strides: Dims,
+    pub(crate) strides: Dims,
     /// Element type.
-    pub element: ElementType,
+    pub(crate) element: ElementType,
     /// Bytes of its storage.
-    pub nbytes: usize,
+    pub(crate) nbytes: usize,
 }
 
 /// One call.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(crate) struct Node {
     /// What the lowering sees.
-    pub call: Call,
+    pub(crate) call: Call,
     /// One for each of the call's tensors.
-    pub sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
     /// One for each result.
-    pub targets: Vec<Target>,
+    pub(crate) targets: Vec<Target>,
 }

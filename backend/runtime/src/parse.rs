@@ -26,14 +26,16 @@ pub(crate) struct Tensor<'a> {
     /// Which slot; `None` for a number from host memory.
     pub(crate) slot: Option<u32>,
     pub(crate) bits: [u64; 2],
-    /// Fills its storage in order: the plan is trivial.
-    pub(crate) simple: bool,
 }
 
 impl Tensor<'_> {
     /// Its view.
     pub(crate) fn view(&self) -> View {
-        View { sizes: self.sizes.into(), strides: self.strides.into(), offset: self.offset }
+        View {
+            sizes: self.sizes.into(),
+            strides: self.strides.into(),
+            offset: self.offset,
+        }
     }
 }
 
@@ -55,13 +57,19 @@ impl SlotIn<'_> {
             Content::Dense(d) => Some((d.element, d.dims.clone())),
             _ => None,
         };
-        Slot { held, blank: self.blank(self.first), nbytes: self.nbytes }
+        Slot {
+            held,
+            blank: self.blank(self.first),
+            nbytes: self.nbytes,
+        }
     }
 
     fn blank(&self, element: ElementType) -> (ElementType, Dims) {
         let elements = (self.nbytes / element.host_bytes()) as i64;
         match &self.hint {
-            Some((e, dims)) if *e == element && dims.iter().product::<i64>() == elements => (*e, dims.clone()),
+            Some((e, dims)) if *e == element && dims.iter().product::<i64>() == elements => {
+                (*e, dims.clone())
+            }
             _ => (element, SmallVec::from_slice(&[elements])),
         }
     }
@@ -76,11 +84,21 @@ pub(crate) fn place(slot: &SlotIn<'_>, number: u32, element: ElementType, view: 
     let known = slot.slot();
     let (held, dims) = known.base();
     let count: i64 = dims.iter().product();
-    let reach = if view.sizes.contains(&0) { 0 } else { view.offset + extent(&view) };
+    let reach = if view.sizes.contains(&0) {
+        0
+    } else {
+        view.offset + extent(&view)
+    };
     let recast: Option<Dims> = (*held != element || reach > count)
         .then(|| SmallVec::from_slice(&[(slot.nbytes / element.host_bytes()) as i64]));
     let plan = plan(recast.as_deref().unwrap_or(dims), &view);
-    Place { slot: number as usize, view, element, plan, recast }
+    Place {
+        slot: number as usize,
+        view,
+        element,
+        plan,
+        recast,
+    }
 }
 
 /// A parsed argument; tensors and numbers are in lists of their own.
@@ -124,7 +142,12 @@ struct Parser<'a> {
 ///
 /// # Safety
 /// Pointers in `args` are good, as [`Arg`] says, for `'a`.
-pub(crate) unsafe fn parse<'a>(op: u64, args: &'a [Arg], dynamic: &[bool], device: usize) -> Result<Parsed<'a>> {
+pub(crate) unsafe fn parse<'a>(
+    op: u64,
+    args: &'a [Arg],
+    dynamic: &[bool],
+    device: usize,
+) -> Result<Parsed<'a>> {
     let parsed = Parsed {
         args: SmallVec::new(),
         tensors: SmallVec::new(),
@@ -134,7 +157,11 @@ pub(crate) unsafe fn parse<'a>(op: u64, args: &'a [Arg], dynamic: &[bool], devic
         device,
         key: Key::new(),
     };
-    let mut parser = Parser { parsed, key: KeyBuilder::default(), device };
+    let mut parser = Parser {
+        parsed,
+        key: KeyBuilder::default(),
+        device,
+    };
     parser.key.word(op);
     for (i, arg) in args.iter().enumerate() {
         // SAFETY: the caller's promise.
@@ -273,7 +300,8 @@ impl<'a> Parser<'a> {
         let ndim = arg.ndim as usize;
         let index = self.parsed.tensors.len() as u32;
         if arg.kind == TensorKind::HostScalar as u8 {
-            self.key.head(u32::from(arg.kind), u32::from(wrapped), arg.dtype as u16, 0);
+            self.key
+                .head(u32::from(arg.kind), u32::from(wrapped), arg.dtype as u16, 0);
             let mut bits = arg.scalar;
             let bytes = element.host_bytes();
             if bytes < 8 {
@@ -290,7 +318,6 @@ impl<'a> Parser<'a> {
                 wrapped,
                 slot: None,
                 bits,
-                simple: true,
             });
             return Ok(Some(index));
         }
@@ -304,14 +331,28 @@ impl<'a> Parser<'a> {
                 self.device, storage.device
             )));
         }
-        let found = self.parsed.slots.iter().position(|s| std::ptr::eq(s.storage, storage));
+        let found = self
+            .parsed
+            .slots
+            .iter()
+            .position(|s| std::ptr::eq(s.storage, storage));
         let slot = found.unwrap_or_else(|| {
             let state = storage.state.lock();
             let content = state.content.clone();
-            let hint = if matches!(content, Content::Empty) { state.hint.clone() } else { None };
+            let hint = if matches!(content, Content::Empty) {
+                state.hint.clone()
+            } else {
+                None
+            };
             let nbytes = state.nbytes;
             drop(state);
-            self.parsed.slots.push(SlotIn { storage, content, nbytes, hint, first: element });
+            self.parsed.slots.push(SlotIn {
+                storage,
+                content,
+                nbytes,
+                hint,
+                first: element,
+            });
             self.parsed.slots.len() - 1
         }) as u32;
         let known = &self.parsed.slots[slot as usize];
@@ -333,7 +374,6 @@ impl<'a> Parser<'a> {
             wrapped,
             slot: Some(slot),
             bits: [0; 2],
-            simple,
         };
         self.key.head(
             u32::from(arg.kind) | u32::from(simple) << 2,
@@ -346,7 +386,9 @@ impl<'a> Parser<'a> {
         } else {
             let place = known.place(slot, &tensor);
             let base = known.slot();
-            self.key.word(u64::from(base.held.is_some()) | (base.base().0 as u64) << 1 | (known.nbytes as u64) << 16);
+            self.key.word(
+                u64::from(base.held.is_some()) | (base.base().0 as u64) << 1 | (known.nbytes as u64) << 16,
+            );
             self.key.dims(place.recast.as_deref().unwrap_or(&[]));
             self.key.view(&base.base().1, &place.view, &place.plan);
         }
@@ -357,5 +399,6 @@ impl<'a> Parser<'a> {
 
 /// Whether a plan needs no more than the value itself.
 pub(crate) fn is_identity(plan: &Plan, base: &[i64], view: &View) -> bool {
-    matches!(plan, Plan::Whole(order) if order.windows(2).all(|w| w[0] < w[1])) && base == view.sizes.as_slice()
+    matches!(plan, Plan::Whole(order) if order.windows(2).all(|w| w[0] < w[1]))
+        && base == view.sizes.as_slice()
 }

@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 use stablehlo::{Arena, Argument, FunctionBuilder, Module, TensorType};
 
 use crate::node::{Fresh, Node, Place, Slot, Source, Target};
-use crate::view::{Emit, Plan, View, contiguous, plan};
+use crate::view::{Emit, Plan, View, plan};
 use crate::{Error, Result};
 
 /// What a parameter of the program is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Param {
+pub(crate) enum Param {
     /// What a storage holds.
     Slot(u32),
     /// A number: node, position among its scalars.
@@ -28,7 +28,7 @@ pub enum Param {
 
 /// What a result of the program is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Produce {
+pub(crate) enum Produce {
     /// The new value of a storage.
     Slot(u32, ElementType, Dims),
     /// The value of a new tensor: node, position among its targets.
@@ -41,17 +41,17 @@ pub enum Produce {
 
 /// A program and how to call it.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// StableHLO.
-    pub text: String,
+    pub(crate) text: String,
     /// Parameters in order.
-    pub params: Vec<Param>,
+    pub(crate) params: Vec<Param>,
     /// Results in order.
-    pub results: Vec<Produce>,
+    pub(crate) results: Vec<Produce>,
     /// Parameters whose buffer may become that of the slot's new value.
-    pub donated: Vec<(u32, u32)>,
+    pub(crate) donated: Vec<(u32, u32)>,
     /// Blocks of random bits that each node uses.
-    pub random_blocks: Vec<u64>,
+    pub(crate) random_blocks: Vec<u64>,
 }
 
 type Needed = rustc_hash::FxHashSet<Param>;
@@ -65,14 +65,14 @@ struct Found {
 }
 
 /// Builds the program of a window.
-pub fn build(name: &str, slots: &[Slot], nodes: &[Node]) -> Result<Built> {
+pub(crate) fn build(name: &str, slots: &[Slot], nodes: &[Node]) -> Result<Built> {
     // The first pass takes everything as a parameter and tells what was used: an op that fills does not read.
     let all = pass(name, slots, nodes, None)?;
     Ok(pass(name, slots, nodes, Some(&all.1))?.0)
 }
 
 /// [`build`] for the program that computes an op's result sizes.
-pub fn build_sizes(name: &str, slots: &[Slot], node: &Node) -> Result<Built> {
+pub(crate) fn build_sizes(name: &str, slots: &[Slot], node: &Node) -> Result<Built> {
     let Some(sizes) = node.call.op.sizes else {
         return Err(Error::runtime(format!("{name} has no program for its sizes")));
     };
@@ -619,15 +619,4 @@ fn reinterpret(
     let whole = f.slice(flat, &[0], &[length * ratio], &[1])?;
     let groups = f.reshape(whole, &[length, ratio])?;
     Ok((f.bitcast_convert(groups, to)?, length))
-}
-
-/// Sizes of a storage's value when read as another element type.
-pub fn recast_dims(from: ElementType, dims: &[i64], to: ElementType) -> Dims {
-    let count: i64 = dims.iter().product();
-    SmallVec::from_slice(&[count * from.host_bytes() as i64 / to.host_bytes() as i64])
-}
-
-/// The strides of a fresh tensor when the Meta kernel gave none.
-pub fn default_strides(sizes: &[i64]) -> Dims {
-    contiguous(sizes)
 }

@@ -23,7 +23,12 @@ pub struct ScalarCache {
 
 impl ScalarCache {
     /// The buffer of a number.
-    pub(crate) fn get(&self, client: &dyn Client, device: &dyn Device, bits: Bits) -> Result<Arc<dyn Buffer>> {
+    pub(crate) fn get(
+        &self,
+        client: &dyn Client,
+        device: &dyn Device,
+        bits: Bits,
+    ) -> Result<Arc<dyn Buffer>> {
         if let Some(found) = self.known.lock().get(&bits) {
             return Ok(found.clone());
         }

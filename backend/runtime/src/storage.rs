@@ -34,11 +34,21 @@ impl Tracked {
         account.add(bytes);
         let large = if bytes >= LARGE {
             let op = origin.as_ref().map(|o| o.op.clone());
-            account.hold(Holder { bytes, shape: buffer.shape().to_string(), op })
+            account.hold(Holder {
+                bytes,
+                shape: buffer.shape().to_string(),
+                op,
+            })
         } else {
             0
         };
-        Arc::new(Self { buffer, origin, account, bytes, large })
+        Arc::new(Self {
+            buffer,
+            origin,
+            account,
+            bytes,
+            large,
+        })
     }
 
     /// Bytes accounted for.
@@ -109,7 +119,11 @@ impl Storage {
         Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device,
-            state: Mutex::new(State { nbytes, hint: None, content: Content::Empty }),
+            state: Mutex::new(State {
+                nbytes,
+                hint: None,
+                content: Content::Empty,
+            }),
         })
     }
 

@@ -7,10 +7,12 @@ use glue_abi::{Arg, SchemaKind, Tag, TensorArg};
 use pjrt::{HostArray, Placement};
 
 use crate::client::{DeviceState, Runtime, explain, runtime};
+use crate::dispatch::{dispatch, read_error};
+use crate::glue::Glue;
 use crate::memory::human;
-use crate::dispatch::{Glue, OpHandle, Schema, SchemaEntry, dispatch, read_error};
 use crate::node::Place;
 use crate::parse::{SlotIn, Tensor, is_identity, storage};
+use crate::schema::{OpHandle, Schema, SchemaEntry};
 use crate::storage::{Content, Dense, Storage, Tracked};
 use crate::view::contiguous;
 use crate::{Error, Result, element};
@@ -23,7 +25,11 @@ fn copy_into(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 static COPY_HANDLE: LazyLock<OpHandle> = LazyLock::new(|| {
-    let tensor = |name: &str, written| SchemaEntry { name: name.into(), kind: SchemaKind::Tensor, written };
+    let tensor = |name: &str, written| SchemaEntry {
+        name: name.into(),
+        kind: SchemaKind::Tensor,
+        written,
+    };
     OpHandle::of(
         &COPY,
         Schema {
@@ -36,7 +42,10 @@ static COPY_HANDLE: LazyLock<OpHandle> = LazyLock::new(|| {
 /// The destination has its sizes already: no Meta kernel is needed.
 static COPY: OpDef = OpDef::new("copy_", copy_into).shape(|call| {
     let meta = &call.tensors[0];
-    Ok(vec![Some(aten::OutMeta { dims: meta.dims.clone(), element: meta.element })])
+    Ok(vec![Some(aten::OutMeta {
+        dims: meta.dims.clone(),
+        element: meta.element,
+    })])
 });
 
 /// A described tensor and its storage.
@@ -80,9 +89,12 @@ unsafe fn described<'a>(arg: &'a TensorArg) -> Result<Described<'a>> {
         wrapped: false,
         slot: Some(0),
         bits: [0; 2],
-        simple: false,
     };
-    Ok(Described { storage, slot, tensor })
+    Ok(Described {
+        storage,
+        slot,
+        tensor,
+    })
 }
 
 impl Described<'_> {
@@ -92,7 +104,9 @@ impl Described<'_> {
 
     /// The value itself, if the tensor is exactly what its storage holds.
     fn whole(&self) -> Option<&Dense> {
-        let Content::Dense(dense) = &self.slot.content else { return None };
+        let Content::Dense(dense) = &self.slot.content else {
+            return None;
+        };
         let place = self.place();
         (place.recast.is_none() && is_identity(&place.plan, &dense.dims, &place.view)).then_some(dense)
     }
@@ -151,8 +165,15 @@ pub unsafe fn copy(src: &TensorArg, dst: &TensorArg) -> Result<()> {
     // SAFETY: the caller's promise.
     let dense = unsafe { materialize(runtime, &from, src) }?;
     let target = runtime.device(b)?;
-    let moved = dense.data.buffer.copy_to_device(&*target.device).map_err(|e| read_error(e, &dense.data))?;
-    let moved = Dense { data: track(target, moved, &dense), ..dense };
+    let moved = dense
+        .data
+        .buffer
+        .copy_to_device(&*target.device)
+        .map_err(|e| read_error(e, &dense.data))?;
+    let moved = Dense {
+        data: track(target, moved, &dense),
+        ..dense
+    };
     let sizes = from.tensor.sizes;
     let strides = contiguous(sizes);
     // SAFETY: the temporary lives until the end of this function.
@@ -160,7 +181,12 @@ pub unsafe fn copy(src: &TensorArg, dst: &TensorArg) -> Result<()> {
 }
 
 fn track(device: &DeviceState, buffer: Arc<dyn pjrt::Buffer>, like: &Dense) -> Arc<Tracked> {
-    let tracked = Tracked::new(buffer, like.data.bytes(), device.account, like.data.origin.clone());
+    let tracked = Tracked::new(
+        buffer,
+        like.data.bytes(),
+        device.account,
+        like.data.origin.clone(),
+    );
     device.issued(&tracked);
     tracked
 }
@@ -239,15 +265,37 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
     let device = to.storage.device;
     let state = runtime.device(device)?;
     let array = HostArray::new(to.tensor.element, to.tensor.sizes, bytes);
-    let buffer = runtime.client.buffer_from_host(&array, Placement::Device(&*state.device)).map_err(|e| {
-        explain(device, state, e, &format!("cannot copy {} to the device", human(bytes.len() as u64)))
-    })?;
+    let buffer = runtime
+        .client
+        .buffer_from_host(&array, Placement::Device(&*state.device))
+        .map_err(|e| {
+            explain(
+                device,
+                state,
+                e,
+                &format!("cannot copy {} to the device", human(bytes.len() as u64)),
+            )
+        })?;
     let tracked = Tracked::new(buffer, bytes.len() as u64, state.account, None);
     state.issued(&tracked);
-    let dense = Dense { data: tracked, element: to.tensor.element, dims: to.tensor.sizes.into() };
+    let dense = Dense {
+        data: tracked,
+        element: to.tensor.element,
+        dims: to.tensor.sizes.into(),
+    };
     let strides = contiguous(to.tensor.sizes);
     // SAFETY: the caller's promise.
-    unsafe { put(dense, to.tensor.sizes, &strides, to.tensor.element, &to, dst, device) }
+    unsafe {
+        put(
+            dense,
+            to.tensor.sizes,
+            &strides,
+            to.tensor.element,
+            &to,
+            dst,
+            device,
+        )
+    }
 }
 
 /// Copies a tensor to dense row-major host bytes.
@@ -258,24 +306,35 @@ pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's promise.
     let from = unsafe { described(src) }?;
-    crate::dispatch::verify_pending()?;
+    crate::pending::verify_pending()?;
     if bytes.is_empty() {
         return Ok(());
     }
     if let Some(dense) = from.raw(bytes.len()) {
-        return dense.data.buffer.copy_to_host(bytes).map_err(|e| read_error(e, &dense.data));
+        return dense
+            .data
+            .buffer
+            .copy_to_host(bytes)
+            .map_err(|e| read_error(e, &dense.data));
     }
     // SAFETY: the caller's promise.
     let dense = unsafe { materialize(runtime, &from, src) }?;
-    dense.data.buffer.copy_to_host(bytes).map_err(|e| read_error(e, &dense.data))
+    dense
+        .data
+        .buffer
+        .copy_to_host(bytes)
+        .map_err(|e| read_error(e, &dense.data))
 }
 
 impl Described<'_> {
     /// The value whose bytes in order are those of the tensor, whatever the two's element types and sizes.
     fn raw(&self, bytes: usize) -> Option<&Dense> {
-        let Content::Dense(dense) = &self.slot.content else { return None };
+        let Content::Dense(dense) = &self.slot.content else {
+            return None;
+        };
         let held = dense.dims.iter().product::<i64>() as usize * dense.element.host_bytes();
-        let ordered = self.tensor.offset == 0 && contiguous(self.tensor.sizes).as_slice() == self.tensor.strides;
+        let ordered =
+            self.tensor.offset == 0 && contiguous(self.tensor.sizes).as_slice() == self.tensor.strides;
         (ordered && held == bytes).then_some(dense)
     }
 }

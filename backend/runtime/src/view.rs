@@ -20,29 +20,29 @@ use crate::Result;
 
 /// A tensor's place in its storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     /// Sizes.
-    pub sizes: Dims,
+    pub(crate) sizes: Dims,
     /// Strides in elements.
-    pub strides: Dims,
+    pub(crate) strides: Dims,
     /// First element.
-    pub offset: i64,
+    pub(crate) offset: i64,
 }
 
 /// How a dimension of the tensor steps along a dimension of the value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Step {
+pub(crate) struct Step {
     /// The tensor's dimension.
-    pub dim: u8,
+    pub(crate) dim: u8,
     /// The value's dimension, after regrouping.
-    pub along: u8,
+    pub(crate) along: u8,
     /// Elements from one to the next, in units of that dimension.
-    pub by: i64,
+    pub(crate) by: i64,
 }
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// No elements.
     Nothing,
     /// The tensor's dimensions (other than those of size 1) in the order of their strides.
@@ -57,13 +57,13 @@ pub enum Plan {
 
 impl Plan {
     /// Whether the offset matters beyond the plan itself.
-    pub fn uses_offset(&self) -> bool {
+    pub(crate) fn uses_offset(&self) -> bool {
         matches!(self, Self::Slice(_) | Self::Chain(..) | Self::Gather)
     }
 }
 
 /// Whether these strides are dense and row-major, as torch asks: sizes of 1 may have any stride.
-pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
+pub(crate) fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
     let mut next = 1;
     sizes.contains(&0)
         || sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
@@ -74,7 +74,7 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
 }
 
 /// Row-major strides.
-pub fn contiguous(sizes: &[i64]) -> Dims {
+pub(crate) fn contiguous(sizes: &[i64]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, sizes.len());
     for i in (0..sizes.len().saturating_sub(1)).rev() {
         strides[i] = strides[i + 1] * sizes[i + 1].max(1);
@@ -83,21 +83,34 @@ pub fn contiguous(sizes: &[i64]) -> Dims {
 }
 
 /// Elements from the first to the last of a view, both counted.
-pub fn extent(view: &View) -> i64 {
-    1 + view.sizes.iter().zip(&view.strides).map(|(n, s)| (n - 1) * s).sum::<i64>()
+pub(crate) fn extent(view: &View) -> i64 {
+    1 + view
+        .sizes
+        .iter()
+        .zip(&view.strides)
+        .map(|(n, s)| (n - 1) * s)
+        .sum::<i64>()
 }
 
 /// Picks the way for a view of a value of these sizes, whose elements reach at least as far as the view.
-pub fn plan(base: &[i64], view: &View) -> Plan {
+pub(crate) fn plan(base: &[i64], view: &View) -> Plan {
     if view.sizes.contains(&0) {
         return Plan::Nothing;
     }
     let total: i64 = base.iter().product();
     // Dimensions that move at all, by falling stride.
-    let mut moving: SmallVec<[u8; 6]> =
-        (0..view.sizes.len()).filter(|&i| view.sizes[i] != 1 && view.strides[i] != 0).map(|i| i as u8).collect();
+    let mut moving: SmallVec<[u8; 6]> = (0..view.sizes.len())
+        .filter(|&i| view.sizes[i] != 1 && view.strides[i] != 0)
+        .map(|i| i as u8)
+        .collect();
     moving.sort_by_key(|&i| std::cmp::Reverse(view.strides[i as usize]));
-    if view.offset == 0 && !view.sizes.iter().zip(&view.strides).any(|(n, s)| *n != 1 && *s == 0) {
+    if view.offset == 0
+        && !view
+            .sizes
+            .iter()
+            .zip(&view.strides)
+            .any(|(n, s)| *n != 1 && *s == 0)
+    {
         let mut expected = total;
         let dense = moving.iter().all(|&i| {
             let (n, s) = (view.sizes[i as usize], view.strides[i as usize]);
@@ -109,7 +122,9 @@ pub fn plan(base: &[i64], view: &View) -> Plan {
             return Plan::Whole(moving);
         }
     }
-    slice(base, view, &moving).or_else(|| chain(total, view, &moving)).unwrap_or(Plan::Gather)
+    slice(base, view, &moving)
+        .or_else(|| chain(total, view, &moving))
+        .unwrap_or(Plan::Gather)
 }
 
 fn slice(base: &[i64], view: &View, moving: &[u8]) -> Option<Plan> {
@@ -126,7 +141,11 @@ fn slice(base: &[i64], view: &View, moving: &[u8]) -> Option<Plan> {
             return None;
         }
         last = Some(j);
-        steps.push(Step { dim: i, along: j as u8, by });
+        steps.push(Step {
+            dim: i,
+            along: j as u8,
+            by,
+        });
     }
     Some(Plan::Slice(steps))
 }
@@ -142,12 +161,20 @@ fn chain(total: i64, view: &View, moving: &[u8]) -> Option<Plan> {
             Some(o) if o % s == 0 && o != s => o / s,
             Some(_) => return None,
         };
-        let start = if k == 0 { view.offset / s } else { view.offset / s % size };
+        let start = if k == 0 {
+            view.offset / s
+        } else {
+            view.offset / s % size
+        };
         if start + n > size {
             return None;
         }
         groups.push(size);
-        steps.push(Step { dim: i, along: k as u8, by: 1 });
+        steps.push(Step {
+            dim: i,
+            along: k as u8,
+            by: 1,
+        });
         outer = Some(s);
     }
     match outer {
@@ -160,9 +187,9 @@ fn chain(total: i64, view: &View, moving: &[u8]) -> Option<Plan> {
 }
 
 /// Emits ops on values of known static sizes.
-pub struct Emit<'f, 'a> {
+pub(crate) struct Emit<'f, 'a> {
     /// The function.
-    pub f: &'f mut FunctionBuilder<'a>,
+    pub(crate) f: &'f mut FunctionBuilder<'a>,
 }
 
 fn product(dims: &[i64]) -> i64 {
@@ -213,22 +240,29 @@ impl Emit<'_, '_> {
     }
 
     /// From a value's steps in its own order to the tensor's dimensions: drop the others, permute, stretch.
-    fn to_view(&mut self, v: Value, from: &[i64], order: &[u8], view: &View) -> Result<Value> {
+    fn shape_as_view(&mut self, v: Value, from: &[i64], order: &[u8], view: &View) -> Result<Value> {
         let kept: Dims = order.iter().map(|&i| view.sizes[i as usize]).collect();
         let mut out = self.reshape(v, from, &kept)?;
         // Position of each kept dimension, in the order of the tensor's dimensions.
         let mut sorted: SmallVec<[u8; 6]> = order.into();
         sorted.sort_unstable();
         if sorted.as_slice() != order {
-            let permutation: Vec<i64> =
-                sorted.iter().filter_map(|i| order.iter().position(|o| o == i)).map(|p| p as i64).collect();
+            let permutation: Vec<i64> = sorted
+                .iter()
+                .filter_map(|i| order.iter().position(|o| o == i))
+                .map(|p| p as i64)
+                .collect();
             out = self.f.transpose(out, &permutation)?;
         }
         let have: Dims = sorted.iter().map(|&i| view.sizes[i as usize]).collect();
         if have == view.sizes {
             return Ok(out);
         }
-        let stretched = view.sizes.iter().zip(&view.strides).any(|(n, s)| *n != 1 && *s == 0);
+        let stretched = view
+            .sizes
+            .iter()
+            .zip(&view.strides)
+            .any(|(n, s)| *n != 1 && *s == 0);
         if !stretched {
             return self.reshape(out, &have, &view.sizes);
         }
@@ -236,15 +270,18 @@ impl Emit<'_, '_> {
         Ok(self.f.broadcast_in_dim(out, view.sizes.as_slice(), &map)?)
     }
 
-    /// The inverse of [`Emit::to_view`] for a tensor without stretched dimensions.
-    fn from_view(&mut self, v: Value, order: &[u8], view: &View) -> Result<(Value, Dims)> {
+    /// The inverse of [`Emit::shape_as_view`] for a tensor without stretched dimensions.
+    fn out_of_view(&mut self, v: Value, order: &[u8], view: &View) -> Result<(Value, Dims)> {
         let mut sorted: SmallVec<[u8; 6]> = order.into();
         sorted.sort_unstable();
         let have: Dims = sorted.iter().map(|&i| view.sizes[i as usize]).collect();
         let mut out = self.reshape(v, &view.sizes, &have)?;
         if sorted.as_slice() != order {
-            let permutation: Vec<i64> =
-                order.iter().filter_map(|o| sorted.iter().position(|i| i == o)).map(|p| p as i64).collect();
+            let permutation: Vec<i64> = order
+                .iter()
+                .filter_map(|o| sorted.iter().position(|i| i == o))
+                .map(|p| p as i64)
+                .collect();
             out = self.f.transpose(out, &permutation)?;
         }
         Ok((out, order.iter().map(|&i| view.sizes[i as usize]).collect()))
@@ -269,7 +306,7 @@ impl Emit<'_, '_> {
     }
 
     /// Reads the tensor from the value. `offset` is `i64[]`, absent when it is zero.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         value: Value,
         base: &[i64],
@@ -280,7 +317,7 @@ impl Emit<'_, '_> {
     ) -> Result<Value> {
         match plan {
             Plan::Nothing => Ok(self.f.full(view.sizes.as_slice(), element, 0)?),
-            Plan::Whole(order) => self.to_view(value, base, order, view),
+            Plan::Whole(order) => self.shape_as_view(value, base, order, view),
             Plan::Slice(steps) => self.read_steps(value, base, steps, view, offset),
             Plan::Chain(groups, steps) => {
                 let grouped = self.regroup(value, base, groups, element)?;
@@ -311,7 +348,11 @@ impl Emit<'_, '_> {
     ) -> Result<Value> {
         let (lengths, strides) = lengths(dims, steps, view);
         let starts = self.starts(dims, offset)?;
-        let mut v = if lengths.as_slice() == dims { value } else { self.f.dynamic_slice(value, &starts, &lengths)? };
+        let mut v = if lengths.as_slice() == dims {
+            value
+        } else {
+            self.f.dynamic_slice(value, &starts, &lengths)?
+        };
         let mut sizes = lengths.clone();
         if strides.iter().any(|s| *s != 1) {
             v = self.f.slice(v, &vec![0; dims.len()], &lengths, &strides)?;
@@ -320,12 +361,12 @@ impl Emit<'_, '_> {
             }
         }
         let order: SmallVec<[u8; 6]> = steps.iter().map(|s| s.dim).collect();
-        self.to_view(v, &sizes, &order, view)
+        self.shape_as_view(v, &sizes, &order, view)
     }
 
     /// Writes the tensor into the value; gives the new value and its sizes.
     #[allow(clippy::too_many_arguments)]
-    pub fn write(
+    pub(crate) fn write(
         &mut self,
         value: Value,
         base: &[i64],
@@ -359,8 +400,11 @@ impl Emit<'_, '_> {
                     index_vector_dim: view.sizes.len() as i64,
                     ..Default::default()
                 };
-                let out =
-                    self.f.scatter(&[flat], at, &[new], &dimensions, false, false, |_, args| Ok(vec![args[1]]))?;
+                let out = self
+                    .f
+                    .scatter(&[flat], at, &[new], &dimensions, false, false, |_, args| {
+                        Ok(vec![args[1]])
+                    })?;
                 self.reshape(out[0], &[total], base)?
             }
         };
@@ -368,11 +412,11 @@ impl Emit<'_, '_> {
     }
 
     /// The new value of a storage that the tensor fills.
-    pub fn write_whole(&mut self, order: &[u8], view: &View, new: Value) -> Result<(Value, Dims)> {
+    pub(crate) fn write_whole(&mut self, order: &[u8], view: &View, new: Value) -> Result<(Value, Dims)> {
         if order.windows(2).all(|w| w[0] < w[1]) {
             return Ok((new, view.sizes.clone()));
         }
-        self.from_view(new, order, view)
+        self.out_of_view(new, order, view)
     }
 
     fn write_steps(
@@ -386,7 +430,7 @@ impl Emit<'_, '_> {
     ) -> Result<Value> {
         let (lengths, strides) = lengths(dims, steps, view);
         let order: SmallVec<[u8; 6]> = steps.iter().map(|s| s.dim).collect();
-        let (mut update, have) = self.from_view(new, &order, view)?;
+        let (mut update, have) = self.out_of_view(new, &order, view)?;
         let mut sizes: Dims = SmallVec::from_elem(1, dims.len());
         for step in steps {
             sizes[step.along as usize] = view.sizes[step.dim as usize];

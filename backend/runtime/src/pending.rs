@@ -1,0 +1,64 @@
+//! Conditions on data, such as an index in range: verified at the call or at the next synchronization.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pjrt::Buffer;
+
+use crate::Result;
+use crate::cache::Entry;
+use crate::origin::Origin;
+use crate::program::Produce;
+
+/// A condition on data that is verified later.
+pub(crate) struct Pending {
+    pub(crate) ok: Arc<dyn Buffer>,
+    pub(crate) shown: Arc<dyn Buffer>,
+    pub(crate) kind: aten::ErrorKind,
+    pub(crate) message: String,
+    pub(crate) origin: Arc<Origin>,
+}
+
+pub(crate) static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+
+impl Pending {
+    pub(crate) fn verify(&self) -> Result<()> {
+        let mut ok = [0];
+        self.ok.copy_to_host(&mut ok)?;
+        if ok[0] != 0 {
+            return Ok(());
+        }
+        let mut shown = [0; 8];
+        self.shown.copy_to_host(&mut shown)?;
+        let text = self.message.replace("{}", &i64::from_le_bytes(shown).to_string());
+        Err(aten::Error::user(self.kind, text).into())
+    }
+}
+
+/// The conditions among a run's results; each is followed by the value to show.
+pub(crate) fn pending_checks(
+    entry: &Entry,
+    buffers: &[Arc<dyn Buffer>],
+    origin: &Arc<Origin>,
+) -> Vec<Pending> {
+    let pairs = entry.results.iter().zip(buffers.windows(2));
+    pairs
+        .filter_map(|(result, pair)| match result {
+            Produce::Check(kind, message) => Some(Pending {
+                ok: pair[0].clone(),
+                shown: pair[1].clone(),
+                kind: *kind,
+                message: message.clone(),
+                origin: origin.clone(),
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Verifies conditions that were put off; an error names the op and, where known, the line.
+pub(crate) fn verify_pending() -> Result<()> {
+    let all = std::mem::take(&mut *PENDING.lock());
+    all.iter()
+        .try_for_each(|p| p.verify().map_err(|e| e.during(&p.origin.to_string())))
+}
