@@ -95,7 +95,7 @@ def function(name):
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name):
     f = function(name)
-    for dtype in FLOATS:
+    for dtype in FLOATS[:2] if name in ("special.erfcx", "special.log_ndtr") else FLOATS:
         check(f, torch.cat([values(dtype), values(dtype, positive=True)[:6]]).reshape(3, 5).t())
 
 
@@ -206,7 +206,8 @@ def test_binary_of_half_views_one_and_none(f):
 def test_binary_of_integers(name):
     for dtype in (torch.int64, torch.uint8):
         check(function(name), values(dtype), torch.tensor([1, 2, 3, 4, 5, 6], dtype=dtype))
-    check(function(name), values(torch.int32), 3)
+    takes_numbers = name not in ("maximum", "minimum", "gcd", "lcm", "logical_xor")
+    check(function(name), values(torch.int32), 3 if takes_numbers else torch.tensor(3))
 
 
 @pytest.mark.parametrize(
