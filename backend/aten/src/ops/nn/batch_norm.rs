@@ -53,7 +53,16 @@ fn normalize(cx: &mut Cx<'_, '_>, training: bool) -> Result<Normalized> {
         };
         (along(cx, mean, 1, rank)?, along(cx, variance, 1, rank)?)
     };
-    let invstd = (ex(variance) + eps).rsqrt().eval(cx)?;
+    let mut invstd = (ex(variance) + eps).rsqrt().eval(cx)?;
+    let mut mean = mean;
+    if training && cx.wants(1) {
+        // torch normalizes by the statistics that it saves, in the type in which it saves them.
+        let save = cx.out(1)?.element;
+        for v in [&mut mean, &mut invstd] {
+            let rounded = cx.cast(*v, save)?;
+            *v = cx.cast(rounded, element)?;
+        }
+    }
     let mut y = (ex(x) - mean) * invstd;
     for (name, add) in [("weight", false), ("bias", true)] {
         if let Some(p) = opt_as(cx, name, element)? {
