@@ -214,7 +214,7 @@ Status Call::run() {
     for (size_t i = 0; i < count; i++) {
       const auto& value = (*stack_)[first_ + i];
       if (C10_UNLIKELY(!add(value, info_.tags[i], &args_[i]))) return kNoLowering;
-      if (C10_UNLIKELY(info_.written[i]) && value.isTensor() && value.toTensor().defined()) {
+      if (C10_UNLIKELY(info_.written[i]) && !info_.fills && value.isTensor() && value.toTensor().defined()) {
         at::assert_no_internal_overlap(value.toTensor());
       }
     }

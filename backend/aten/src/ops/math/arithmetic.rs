@@ -3,21 +3,8 @@
 use dtype::Class;
 use stablehlo::Value;
 
-use super::common::{Binary, binary, common_type, operands, unary};
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
-
-/// `v * alpha`, unless alpha is absent.
-pub(crate) fn times_alpha(cx: &mut Cx<'_, '_>, v: Value, name: &str) -> Result<Value> {
-    let element = cx.element(v)?;
-    match cx.opt_scalar(name, element)? {
-        None => Ok(v),
-        Some(alpha) => {
-            let dims = cx.dims(v)?;
-            let alpha = cx.broadcast_to(alpha, &dims)?;
-            multiply(cx, v, alpha)
-        }
-    }
-}
+use super::common::{Binary, binary, common_type, operands, result_type, unary};
+use crate::{Cx, ElementType, Lowered, OpDef, Result, compute_type};
 
 /// `or` for booleans, else the sum.
 pub(crate) fn plus(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
@@ -74,26 +61,38 @@ pub(crate) fn interpolate(cx: &mut Cx<'_, '_>, start: Value, end: Value, weight:
     Ok(cx.f.select(near, from_start, from_end)?)
 }
 
-/// `self + alpha * other` with a kernel in the place of `+`.
-fn with_alpha(cx: &mut Cx<'_, '_>, kernel: Binary) -> Lowered {
-    let element = common_type(cx, &["self", "other"])?;
-    let [a, b] = operands(cx, ["self", "other"], element)?;
-    let b = times_alpha(cx, b, "alpha")?;
-    Ok(kernel(cx, a, b)?.into())
+/// `self` and `other` of a sum, the one called `scaled` times alpha.
+///
+/// torch rounds the numbers among them to the type of the result before it computes in a wider type; those of products
+/// it does not.
+fn summands(cx: &mut Cx<'_, '_>, scaled: usize) -> Result<[Value; 2]> {
+    let result = result_type(cx, &["self", "other"])?;
+    let element = compute_type(result);
+    let mut both = operands(cx, ["self", "other"], result)?;
+    for v in &mut both {
+        *v = cx.cast(*v, element)?;
+    }
+    if let Some(alpha) = cx.opt_scalar("alpha", result)? {
+        let alpha = cx.cast(alpha, element)?;
+        let dims = cx.dims(both[scaled])?;
+        let alpha = cx.broadcast_to(alpha, &dims)?;
+        both[scaled] = multiply(cx, both[scaled], alpha)?;
+    }
+    Ok(both)
 }
 
 fn add(cx: &mut Cx<'_, '_>) -> Lowered {
-    with_alpha(cx, plus)
+    let [a, b] = summands(cx, 1)?;
+    Ok(plus(cx, a, b)?.into())
 }
 
 fn sub(cx: &mut Cx<'_, '_>) -> Lowered {
-    with_alpha(cx, minus)
+    let [a, b] = summands(cx, 1)?;
+    Ok(minus(cx, a, b)?.into())
 }
 
 fn rsub(cx: &mut Cx<'_, '_>) -> Lowered {
-    let element = common_type(cx, &["self", "other"])?;
-    let [a, b] = operands(cx, ["self", "other"], element)?;
-    let a = times_alpha(cx, a, "alpha")?;
+    let [a, b] = summands(cx, 0)?;
     Ok(minus(cx, b, a)?.into())
 }
 

@@ -101,6 +101,18 @@ fn present<'n>(cx: &Cx<'_, '_>, names: &[&'n str]) -> Vec<&'n str> {
 
 /// Applies a kernel to the k-th of each operand, in their common type. Operands of `weights` do not take part in promotion.
 fn each(cx: &mut Cx<'_, '_>, names: &[&str], weights: &[&str], ints: Integers, kernel: Kernel) -> Lowered {
+    each_rounded(cx, names, weights, ints, false, kernel)
+}
+
+/// As [`each`]; numbers are rounded to the type of the result first where `round` says so, as torch does in sums.
+fn each_rounded(
+    cx: &mut Cx<'_, '_>,
+    names: &[&str],
+    weights: &[&str],
+    ints: Integers,
+    round: bool,
+    kernel: Kernel,
+) -> Lowered {
     let names = present(cx, names);
     let weights = present(cx, weights);
     let count = cx.opt_tensors(list_name(cx))?.len();
@@ -114,17 +126,16 @@ fn each(cx: &mut Cx<'_, '_>, names: &[&str], weights: &[&str], ints: Integers, k
                 Item::Number(kind) => types.number(kind, default),
             }
         }
-        let mut element = types
-            .result()
-            .map(compute_type)
-            .ok_or_else(|| missing(cx, "self", k))?;
+        let result = types.result().ok_or_else(|| missing(cx, "self", k))?;
+        let mut element = compute_type(result);
         if ints == Integers::ToFloat && !element.is_float() && !element.is_complex() {
             element = default;
         }
         let dims = cx.out(k)?.dims.clone();
         let mut values = Vec::with_capacity(names.len() + weights.len());
         for name in names.iter().chain(&weights) {
-            let v = item_value(cx, name, k, element)?;
+            let v = item_value(cx, name, k, if round { result } else { element })?;
+            let v = cx.cast(v, element)?;
             values.push(cx.broadcast_to(v, &dims)?);
         }
         results.push(kernel(cx, &values)?);
@@ -175,7 +186,7 @@ const OPERANDS: &[&str] = &["self", "other", "scalar", "scalars"];
 
 /// `self + alpha * other`.
 fn with_alpha(cx: &mut Cx<'_, '_>, kernel: Kernel) -> Lowered {
-    each(cx, OPERANDS, &["alpha"], Integers::Keep, kernel)
+    each_rounded(cx, OPERANDS, &["alpha"], Integers::Keep, true, kernel)
 }
 
 fn scaled(cx: &mut Cx<'_, '_>, v: &[Value]) -> Result<Value> {

@@ -6,7 +6,7 @@ use stablehlo::Value;
 use super::dot::contract;
 use super::ex::ex;
 use super::util::{masked, sum};
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
+use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result};
 
 /// `self` in the sizes and type of `like`.
 fn own(cx: &mut Cx<'_, '_>, like: Value) -> Result<Value> {
@@ -38,8 +38,21 @@ fn add_scaled(cx: &mut Cx<'_, '_>, product: Value) -> Result<Value> {
     (ex(own) + ex(alpha) * product).eval(cx)
 }
 
+/// Matrices are not promoted: factors of different types are the user's mistake.
+fn one_type(cx: &Cx<'_, '_>, a: &str, b: &str) -> Result<()> {
+    let (x, y) = (cx.meta(a)?.element, cx.meta(b)?.element);
+    if x == y {
+        return Ok(());
+    }
+    Err(Error::user(
+        ErrorKind::Runtime,
+        format!("expected {a} and {b} to have the same dtype, but got: {x} != {y}"),
+    ))
+}
+
 /// The product of two arguments by their dimensions' names.
 fn product(cx: &mut Cx<'_, '_>, a: (&str, &str), b: (&str, &str), out: &str) -> Result<Value> {
+    one_type(cx, a.0, b.0)?;
     let (x, y) = (cx.tensor(a.0)?, cx.tensor(b.0)?);
     contract(cx, (x, a.1), (y, b.1), out)
 }
@@ -135,6 +148,7 @@ fn rows(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
 }
 
 fn linear(cx: &mut Cx<'_, '_>) -> Lowered {
+    one_type(cx, "input", "weight")?;
     let (x, w) = (cx.tensor("input")?, cx.tensor("weight")?);
     let dims = &cx.out(0)?.dims;
     let x = rows(cx, x)?;
