@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from ops.nn_util import FLOATS, check_grads, numbers
+from ops.nn_util import FLOATS, HALF, check_grads, check_precision, numbers
 from ops.util import check
 
 
@@ -66,8 +66,13 @@ def test_batch_norm_modules_keep_statistics():
 @pytest.mark.parametrize("f", [torch.softmax, torch.log_softmax], ids=["softmax", "log_softmax"])
 def test_softmax(f, dtype):
     x = numbers(2, 3, 4, dtype=dtype, scale=3)
-    for dim in [1, -1]:
-        check_grads(lambda x, dim=dim: f(x, dim), x)
+    check_grads(lambda x: f(x, 1), x)
+    if f is torch.log_softmax and dtype in HALF:
+        # CPU torch rounds the logarithm of a last dimension's sum and misses the exact values: we are held to those.
+        torch.testing.assert_close(f(x.to("tpu"), -1).cpu(), f(x.double(), -1).to(dtype))
+        check_precision(lambda x: f(x, -1), x)
+    else:
+        check_grads(lambda x: f(x, -1), x)
     check_grads(lambda x: f(x, 0), numbers(dtype=dtype))
     check(lambda x: f(x, 1), numbers(2, 0, dtype=dtype))
     check(lambda x: f(x.t(), 0), numbers(3, 5, dtype=dtype))
