@@ -12,7 +12,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 
 TORCH = """
 import time, torch
@@ -51,8 +50,13 @@ print(chain({ops}))
 
 def peer(python: str, program: str, ops: int) -> float | None:
     """A peer's figure, or None where it does not run."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"JAX_PLATFORMS": "cpu", "PJRT_DEVICE": "CPU"}
-    done = subprocess.run([python, "-c", program.replace("{ops}", str(ops))], capture_output=True, text=True, env=environment, check=False)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {
+        "JAX_PLATFORMS": "cpu",
+        "PJRT_DEVICE": "CPU",
+    }
+    done = subprocess.run(
+        [python, "-c", program.replace("{ops}", str(ops))], capture_output=True, text=True, env=environment, check=False
+    )
     try:
         return float(done.stdout.split()[-1])
     except (IndexError, ValueError):
@@ -67,7 +71,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     space: dict = {}
-    exec(TORCH, space)  # noqa: S102: the program is above
+    exec(TORCH, space)
     chain = space["chain"]
     found: dict[str, list[float]] = {"tpu strict eager": [], "cpu torch": []}
     missing = set()
@@ -84,7 +88,11 @@ def main() -> None:
                 found.setdefault(name, []).append(value)
     ours = statistics.median(found["tpu strict eager"])
     result = {
-        name: {"median_us": statistics.median(v), "fastest_us": min(v), "ratio_of_ours_to_it": ours / statistics.median(v)}
+        name: {
+            "median_us": statistics.median(v),
+            "fastest_us": min(v),
+            "ratio_of_ours_to_it": ours / statistics.median(v),
+        }
         for name, v in found.items()
     }
     if options.json:
@@ -92,7 +100,8 @@ def main() -> None:
         return
     print(f"chain of {options.ops} adds of 256 float32, {options.rounds} rounds")
     for name, r in result.items():
-        print(f"  {name:18} median {r['median_us']:7.2f} us/op, fastest {r['fastest_us']:7.2f}, ours is {r['ratio_of_ours_to_it']:.2f} of it")
+        figures = f"median {r['median_us']:7.2f} us/op, fastest {r['fastest_us']:7.2f}"
+        print(f"  {name:18} {figures}, ours is {r['ratio_of_ours_to_it']:.2f} of it")
     for name in sorted(missing):
         print(f"  {name:18} not installed in {options.peer_python}")
 

@@ -5,6 +5,8 @@ The core asks when an op has no lowering. An op whose decomposition torch knows 
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -14,14 +16,14 @@ _registered: set[str] = set()
 
 @functools.cache
 def _table() -> dict:
-    """torch's decompositions. Importing them costs a fraction of a second, so only a first need does."""
+    """Torch's decompositions. Importing them costs a fraction of a second, so only a first need does."""
     import torch._decomp
     import torch._refs
 
     return torch._decomp.global_decomposition_table["post_autograd"]
 
 
-def _functional(packet, overload):
+def _functional(packet: Any, overload: Any) -> tuple[Any, list[str]]:
     """The functional overload that a mutating one stands for, and the names of the arguments it writes."""
     written = [a.name for a in overload._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     if not written:
@@ -39,19 +41,19 @@ def _functional(packet, overload):
     return None, written
 
 
-def _write(outs, results, resize):
+def _write(outs: Sequence[torch.Tensor], results: Sequence[torch.Tensor], *, resize: bool) -> None:
     for out, result in zip(outs, results, strict=True):
         if resize and out.shape != result.shape:
             out.resize_(result.shape)
         out.copy_(result)
 
 
-def _kernel(overload, functional, written, decomposition):
+def _kernel(overload: Any, written: list[str], decomposition: Callable[..., Any]) -> Callable[..., Any]:
     names = [a.name for a in overload._schema.arguments]
     if not written:
         return decomposition
 
-    def run(*args, **kwargs):
+    def run(*args: Any, **kwargs: Any) -> Any:
         bound = dict(zip(names, args, strict=False)) | kwargs
         outs = [bound[name] for name in written]
         keep = {k: v for k, v in bound.items() if k not in written or k == "self"}
@@ -82,7 +84,7 @@ def register(name: str, overload: str) -> bool:
         return False
     if _library is None:
         _library = torch.library.Library("aten", "IMPL")
-    kernel = _kernel(op, functional, written, decomposition)
+    kernel = _kernel(op, written, decomposition)
     _library.impl(full.removeprefix("aten::"), kernel, "PrivateUse1")
     _registered.add(full)
     return True

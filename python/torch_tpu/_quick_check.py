@@ -16,7 +16,7 @@ def install() -> None:
         return
 
     @functools.wraps(original)
-    def check_with(error_type, cond, message):
+    def check_with(error_type: type[BaseException], cond: object, message: object) -> None:
         if cond is True:
             return
         original(error_type, cond, message)

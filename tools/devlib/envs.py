@@ -88,8 +88,11 @@ def ensure_jax(console: Console, stage: Stage) -> None:
 
 
 DIST_INFO = "torch_tpu_rs-0.1.0.dist-info"
-# What torch reads to find its backends.
-ENTRY_POINTS = "[torch.backends]\ntorch_tpu = torch_tpu._autoload:autoload\n"
+# What torch reads to find its backends, eager and compiled.
+ENTRY_POINTS = (
+    "[torch.backends]\ntorch_tpu = torch_tpu._autoload:autoload\n"
+    "[torch_dynamo_backends]\ntpu = torch_tpu._compile:tpu\n"
+)
 
 
 def link_package() -> None:

@@ -21,6 +21,8 @@ pub struct OpDef {
     pub statics: &'static [&'static str],
     /// Arguments that torch's kernel writes although the schema does not say so. Their values follow the results.
     pub writes: &'static [&'static str],
+    /// Numbers that must fit the result's type: torch refuses to fill with others.
+    pub fits: &'static [&'static str],
     /// Draws random numbers.
     pub random: bool,
     /// For ops whose result sizes depend on data: a first program that computes `i64` scalars, which the runtime reads.
@@ -39,6 +41,7 @@ impl OpDef {
             lower,
             statics: &[],
             writes: &[],
+            fits: &[],
             random: false,
             sizes: None,
             column_major: false,
@@ -55,6 +58,12 @@ impl OpDef {
     /// These arguments are written without the schema saying so.
     pub const fn writes(mut self, names: &'static [&'static str]) -> Self {
         self.writes = names;
+        self
+    }
+
+    /// These numbers must fit the result's type.
+    pub const fn fits(mut self, names: &'static [&'static str]) -> Self {
+        self.fits = names;
         self
     }
 

@@ -20,6 +20,7 @@ struct OpInfo {
   std::vector<int> return_alias;  // argument, or -1
   std::vector<bool> return_list;
   bool indices = false;     // takes a list of indices that may be masks or live on the host
+  bool fills = false;       // may write one element several times: all get the same number
   bool decomposed = false;  // asked for a decomposition before
 };
 

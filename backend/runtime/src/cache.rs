@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aten::Dims;
+use dtype::ElementType;
 use parking_lot::RwLock;
 use pjrt::Executable;
 use rustc_hash::FxHashMap;
@@ -44,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) fresh_of: Vec<Option<u32>>,
     /// For each target of the node: the tensor that it writes.
     pub(crate) target_tensor: Vec<Option<u32>>,
+    /// Numbers that must fit a type: position among the scalars.
+    pub(crate) fits: Vec<(u32, ElementType)>,
     /// Some results are conditions.
     pub(crate) has_checks: bool,
     /// The op.

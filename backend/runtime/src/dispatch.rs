@@ -100,6 +100,10 @@ pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -
             }
         }
     }
+    for &(scalar, element) in &entry.fits {
+        let (kind, bits) = parsed.scalars[scalar as usize];
+        crate::fits::check(kind, bits, element)?;
+    }
     let results = run(runtime, state, &entry, &parsed, glue)?;
     finish(runtime, state, device, entry, &parsed, results).map(Outcome::Done)
 }

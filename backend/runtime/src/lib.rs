@@ -7,6 +7,7 @@ mod dispatch;
 mod error;
 mod events;
 mod fallback;
+mod fits;
 mod glue;
 mod key;
 mod make;

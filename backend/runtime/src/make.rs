@@ -76,6 +76,7 @@ pub(crate) fn make(
         }
         Err(e) => return Err(e.during(name)),
     };
+    plan.fits = must_fit(op, &node);
     let found = Found::Entry(Arc::new(compile(runtime, state, name, built, plan, first)?));
     cache::note_compile(started.elapsed());
     cache::insert(key, found.clone());
@@ -88,6 +89,7 @@ struct Planned {
     counts: Vec<i32>,
     fresh_of: Vec<Option<u32>>,
     target_tensor: Vec<Option<u32>>,
+    fits: Vec<(u32, ElementType)>,
 }
 
 fn compile(
@@ -136,7 +138,20 @@ fn compile(
             line: None,
         }),
         computes_sizes: first,
+        fits: plan.fits,
     })
+}
+
+/// Numbers that must fit the type of the first result.
+fn must_fit(op: &OpHandle, node: &Node) -> Vec<(u32, ElementType)> {
+    let Some(Some(out)) = node.call.outs.first() else {
+        return Vec::new();
+    };
+    let scalar = |name: &&str| match node.call.arg(name) {
+        Some(aten::Arg::Scalar(s)) => Some((s.index, out.element)),
+        _ => None,
+    };
+    op.def.fits.iter().filter_map(scalar).collect()
 }
 
 /// The call as the lowering sees it.

@@ -275,6 +275,20 @@ impl Emit<'_, '_> {
         let mut sorted: SmallVec<[u8; 6]> = order.into();
         sorted.sort_unstable();
         let have: Dims = sorted.iter().map(|&i| view.sizes[i as usize]).collect();
+        let mut view = std::borrow::Cow::Borrowed(view);
+        let mut v = v;
+        let stretched = |view: &View, i: usize| view.sizes[i] > 1 && view.strides[i] == 0;
+        if (0..view.sizes.len()).any(|i| stretched(&view, i)) {
+            // Only fills write through a stretched view: any of the equal elements is the value.
+            let view = view.to_mut();
+            let limits: Dims = (0..view.sizes.len())
+                .map(|i| if stretched(view, i) { 1 } else { view.sizes[i] })
+                .collect();
+            let (start, ones) = (vec![0; limits.len()], vec![1; limits.len()]);
+            v = self.f.slice(v, &start, &limits, &ones)?;
+            view.sizes = limits;
+        }
+        let view = &*view;
         let mut out = self.reshape(v, &view.sizes, &have)?;
         if sorted.as_slice() != order {
             let permutation: Vec<i64> = order

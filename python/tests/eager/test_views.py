@@ -61,9 +61,18 @@ def view_step(t, rng):
 
 
 def overlaps(t):
-    return any(s == 0 and n > 1 for n, s in zip(t.shape, t.stride(), strict=True)) or len(
-        set(torch.arange(t.untyped_storage().nbytes() // t.element_size()).as_strided(t.shape, t.stride(), t.storage_offset()).flatten().tolist())
-    ) != t.numel()
+    return (
+        any(s == 0 and n > 1 for n, s in zip(t.shape, t.stride(), strict=True))
+        or len(
+            set(
+                torch.arange(t.untyped_storage().nbytes() // t.element_size())
+                .as_strided(t.shape, t.stride(), t.storage_offset())
+                .flatten()
+                .tolist()
+            )
+        )
+        != t.numel()
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -221,6 +221,6 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("index_select", index_select),
     OpDef::new("index_add", index_add),
     OpDef::new("index_copy", index_copy),
-    OpDef::new("index_fill", index_fill),
+    OpDef::new("index_fill", index_fill).fits(&["value"]),
     OpDef::new("index_reduce", index_reduce),
 ];

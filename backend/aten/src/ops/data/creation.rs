@@ -198,9 +198,9 @@ fn copy(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("fill", fill),
-    OpDef::new("full", full),
-    OpDef::new("scalar_tensor", scalar_tensor),
+    OpDef::new("fill", fill).fits(&["value"]),
+    OpDef::new("full", full).fits(&["fill_value"]),
+    OpDef::new("scalar_tensor", scalar_tensor).fits(&["s"]),
     OpDef::new("zero", zero),
     OpDef::new("zeros", zero),
     OpDef::new("ones", ones),

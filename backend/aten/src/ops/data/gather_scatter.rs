@@ -260,7 +260,7 @@ fn scatter_reduce(cx: &mut Cx<'_, '_>) -> Lowered {
 
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("gather", gather),
-    OpDef::new("scatter", scatter),
+    OpDef::new("scatter", scatter).fits(&["value"]),
     OpDef::new("scatter_add", scatter_add),
     OpDef::new("scatter_reduce", scatter_reduce),
 ];

@@ -69,7 +69,7 @@ fn masked_scatter_backward(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("masked_fill", masked_fill),
+    OpDef::new("masked_fill", masked_fill).fits(&["value"]),
     OpDef::new("masked_scatter", masked_scatter),
     OpDef::new("masked_scatter_backward", masked_scatter_backward),
 ];
