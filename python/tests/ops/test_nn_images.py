@@ -65,7 +65,8 @@ def test_unfold_and_fold(k):
 def test_grid_sample(mode, padding, align):
     grid = numbers(2, 3, 4, 2, seed=1)
     check_grads(lambda x, g: F.grid_sample(x, g, mode, padding, align), numbers(2, 3, 5, 6), grid)
-    if mode != "bicubic" and align == (padding == "reflection"):
+    # Three dimensions compile slowly, and differ from two only in their number.
+    if (mode, padding, align) in [("bilinear", "border", False), ("nearest", "reflection", True)]:
         volume = numbers(2, 3, 2, 2, 3, seed=1)
         check_grads(lambda x, g: F.grid_sample(x, g, mode, padding, align), numbers(2, 2, 3, 4, 5), volume)
 
