@@ -133,8 +133,8 @@ pub(crate) fn power(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
             let none = compare_to(cx, b, Direction::Eq, 0)?;
             let result = replace(cx, none, 1, result)?;
             // Nor has zero to a power with a positive real part a logarithm to go through.
-            let (size, re) = (cx.f.abs(a)?, cx.f.real(b)?);
-            let zero = compare_to(cx, size, Direction::Eq, 0)?;
+            let re = cx.f.real(b)?;
+            let zero = compare_to(cx, a, Direction::Eq, 0)?;
             let up = compare_to(cx, re, Direction::Gt, 0)?;
             let vanishes = cx.f.and(zero, up)?;
             replace(cx, vanishes, 0, result)
