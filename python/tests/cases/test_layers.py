@@ -246,3 +246,28 @@ def test_ties_and_repeats_in_scatter(dev):
         x.cummax(0),
         x.mode(),
     )
+
+
+@same
+def test_linear_algebra(dev):
+    a = torch.tensor([[4.0, 1.0], [1.0, 3.0]], device=dev, requires_grad=True)
+    results = (
+        torch.linalg.inv(a),
+        torch.linalg.det(a),
+        torch.linalg.cholesky(a),
+        torch.linalg.solve(a, torch.ones(2, device=dev)),
+        torch.linalg.slogdet(a)[1],
+        torch.linalg.eigvalsh(a),
+        torch.linalg.matrix_norm(a),
+        torch.linalg.svdvals(a),
+        torch.linalg.matrix_power(a, 3),
+    )
+    sum(r.sum() for r in results).backward()
+    return (
+        [r.detach() for r in results],
+        a.grad,
+        torch.trapz(a.detach()),
+        torch.cdist(a.detach(), a.detach() * 2),
+        torch.outer(a[0], a[1]).detach(),
+        torch.cross(ramp(dev, 3), ramp(dev, 3) + 1, 0),
+    )

@@ -1,6 +1,7 @@
 """Tensors without elements and without dimensions."""
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from cases.util import raises, same
@@ -85,6 +86,26 @@ def test_writing_nothing(dev):
     x[1:1].fill_(7)
     x[3:].copy_(x[:0])
     return x, x[index], x[x > 100], x[None][:, index]
+
+
+@same
+def test_layers_on_empty_batches(dev):
+    x = torch.empty(0, 3, 4, 4, device=dev, requires_grad=True)
+    conv = nn.Conv2d(3, 2, 3).to(dev)
+    y = F.avg_pool2d(F.relu(conv(x)), 2)
+    y.sum().backward()
+    z = torch.empty(0, 4, device=dev)
+    return (
+        y,
+        x.grad,
+        conv.weight.grad,
+        F.layer_norm(z, (4,)),
+        F.softmax(z, 1),
+        F.dropout(z),
+        F.embedding(torch.empty(0, dtype=torch.int64, device=dev), z.new_ones(3, 2)),
+        F.mse_loss(z, z),
+        F.cross_entropy(z, z.new_empty(0, dtype=torch.int64)),
+    )
 
 
 @same
