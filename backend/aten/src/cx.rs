@@ -42,12 +42,20 @@ impl Inputs {
 
     /// Positions of the tensors that were asked for.
     pub fn used_tensors(&self) -> impl Iterator<Item = usize> {
-        self.tensors.iter().enumerate().filter(|(_, (_, used))| used.get()).map(|(i, _)| i)
+        self.tensors
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, used))| used.get())
+            .map(|(i, _)| i)
     }
 
     /// Positions of the numbers that were asked for.
     pub fn used_scalars(&self) -> impl Iterator<Item = usize> {
-        self.scalars.iter().enumerate().filter(|(_, (_, used))| used.get()).map(|(i, _)| i)
+        self.scalars
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, used))| used.get())
+            .map(|(i, _)| i)
     }
 }
 
@@ -167,10 +175,7 @@ impl<'c, 'a> Cx<'c, 'a> {
     pub fn opt_tensors(&self, name: &str) -> Result<Vec<Option<Value>>> {
         match self.call.arg(name) {
             None => Ok(Vec::new()),
-            Some(Arg::Tensors(list)) => Ok(list
-                .iter()
-                .map(|i| i.map(|i| self.inputs.tensor(i)))
-                .collect()),
+            Some(Arg::Tensors(list)) => Ok(list.iter().map(|i| i.map(|i| self.inputs.tensor(i))).collect()),
             Some(_) => self.want(name, "a list of tensors", None),
         }
     }
