@@ -179,7 +179,7 @@ def test_stage_selection() -> None:
     fast = tests.selected(fast=True, only=[])
     assert every == tests.STEPS
     assert {step.name for step in every} - {step.name for step in fast} >= {"AddressSanitizer", "JAX on the simulator"}
-    assert [step.name for step in tests.selected(fast=False, only=["pytest"])] == ["pytest"]
+    assert [step.name for step in tests.selected(fast=False, only=["pytest"])] == ["pytest", "pytest, slow"]
     with pytest.raises(DevError, match="no stage is called nothing"):
         tests.selected(fast=False, only=["nothing"])
 

@@ -16,6 +16,11 @@ LATER = {
 }
 
 
+# The part of the op tests' cases that a run takes.
+DEFAULT_SHARE = 0.5
+FAST_SHARE = 0.1
+
+
 def setup(console: Console, args: argparse.Namespace) -> int:
     prepare(console, jax=args.jax)
     if not args.no_build:
@@ -44,7 +49,8 @@ def run_build(console: Console, _args: argparse.Namespace) -> int:
 
 def run_test(console: Console, args: argparse.Namespace) -> int:
     prepare(console)
-    return tests.run(console, fast=args.fast, only=args.only)
+    share = FAST_SHARE if args.fast else 1.0 if args.full or args.only else DEFAULT_SHARE
+    return tests.run(console, fast=args.fast, only=args.only, share=share)
 
 
 def run_lint(console: Console, args: argparse.Namespace) -> int:
@@ -95,8 +101,10 @@ def parser() -> argparse.ArgumentParser:
     command("build", run_build, "build the Rust crates into python/torch_tpu")
     made = command("test", run_test, "all that CI runs")
     size = made.add_mutually_exclusive_group()
-    size.add_argument("--fast", action="store_true", help="without JAX, the second CPU plugin and the sanitizer")
-    size.add_argument("--full", action="store_true", help="everything (the default)")
+    size.add_argument("--fast", action="store_true", help="under 5 minutes: few cases an op, no JAX, no sanitizer")
+    size.add_argument(
+        "--full", action="store_true", help="every case of every op; by default a part that changes by commit"
+    )
     size.add_argument("--only", action="append", default=[], metavar="NAME", help="build, then the stages so named")
     made = command("lint", run_lint, "formatters, linters and house rules")
     made.add_argument("--fix", action="store_true", help="format and mend what can be mended")

@@ -1,5 +1,6 @@
 """`tools/dev test`: all that CI runs, stage by stage."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,9 +130,22 @@ def jax(console: Console) -> Counts:
     return run_counted(console, "JAX on the simulator", command, counts.programs, env)
 
 
+# What the op tests read: see python/tests/conftest.py.
+SAMPLE = "TORCH_TPU_TEST_SAMPLE"
+# Folders whose tests train, start processes or compile much.
+SLOW_FOLDERS = ("examples", "device")
+
+
 def python(console: Console) -> Counts:
     command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests"]
+    command += [f"--ignore=python/tests/{folder}" for folder in SLOW_FOLDERS]
     return run_counted(console, "pytest", command, counts.pytest)
+
+
+def python_slow(console: Console) -> Counts:
+    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider"]
+    command += [f"python/tests/{folder}" for folder in SLOW_FOLDERS]
+    return run_counted(console, "pytest, slow", command, counts.pytest)
 
 
 def sanitize(console: Console) -> Counts:
@@ -163,6 +177,7 @@ STEPS = [
     Step("cargo nextest", rust),
     Step("doctests", doctests),
     Step("pytest", python),
+    Step("pytest, slow", python_slow, fast=False),
     Step("conformance", conformance_first),
     Step("conformance, second plugin", conformance_second, fast=False),
     Step("integration tests, second plugin", second_plugin, fast=False),
@@ -182,9 +197,10 @@ def selected(*, fast: bool, only: Sequence[str]) -> list[Step]:
     return [step for step in STEPS if step.fast or not fast]
 
 
-def run(console: Console, *, fast: bool, only: Sequence[str]) -> int:
+def run(console: Console, *, fast: bool, only: Sequence[str], share: float = 1.0) -> int:
     """Lint, build and every selected stage; a failed one does not keep the later ones from running."""
     steps = selected(fast=fast, only=only)
+    os.environ.setdefault(SAMPLE, str(share))
     total = Counts()
     failures: list[DevError] = []
 
