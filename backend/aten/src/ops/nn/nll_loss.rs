@@ -284,6 +284,22 @@ fn labels(cx: &mut Cx<'_, '_>) -> Result<Labels> {
     })
 }
 
+/// torch's Meta kernel gives one sample without a batch one dimension, the CPU none.
+fn multilabel_margin_shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let (mut loss, mut is_target) = (like(call, "self")?, like(call, "self")?);
+    let target = like(call, "target")?;
+    let each = call.arg("reduction") == Some(&Arg::Int(0));
+    if let (Some(Some(loss)), Some(Some(hit)), Some(Some(target))) =
+        (loss.first_mut(), is_target.first_mut(), target.first())
+    {
+        let batch = loss.dims.len().saturating_sub(1);
+        loss.dims.truncate(if each { batch } else { 0 });
+        hit.dims = target.dims.clone();
+    }
+    loss.append(&mut is_target);
+    Ok(loss)
+}
+
 fn multilabel_margin_loss_forward(cx: &mut Cx<'_, '_>) -> Lowered {
     let l = labels(cx)?;
     let each = sum(cx, l.violation, &[1, 2])?;
@@ -333,7 +349,8 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("multi_margin_loss_backward", multi_margin_loss_backward)
         .statics(&["p"])
         .shape(|call| like(call, "self")),
-    OpDef::new("multilabel_margin_loss_forward", multilabel_margin_loss_forward),
+    OpDef::new("multilabel_margin_loss_forward", multilabel_margin_loss_forward)
+        .shape(multilabel_margin_shape),
     OpDef::new("multilabel_margin_loss_backward", multilabel_margin_loss_backward)
         .shape(|call| like(call, "self")),
 ];
