@@ -44,7 +44,7 @@ def test_batch_norm(shape, training):
     check_grads(run, numbers(*shape), numbers(3, seed=1), numbers(3, seed=2), mean, var)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_batch_norm_without_parameters(dtype):
     check_grads(lambda x: F.batch_norm(x, None, None, training=True), numbers(4, 3, 5, dtype=dtype))
     check_grads(lambda x: F.instance_norm(x), numbers(4, 3, 5, dtype=dtype))
