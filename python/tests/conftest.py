@@ -27,10 +27,14 @@ module @small {
 """  # noqa: E501
 
 SAMPLE = "TORCH_TPU_TEST_SAMPLE"
+FEW = 0.25
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps a part of each op test's cases (TORCH_TPU_TEST_SAMPLE, 0 to 1), another one at each commit, never none."""
+    """Keeps a part of the device's tests (TORCH_TPU_TEST_SAMPLE, 0 to 1), another one at each commit.
+
+    From a quarter on that is a part of each op test's cases, never none; below, a part of all of them.
+    """
     share = float(os.environ.get(SAMPLE, "1"))
     if share >= 1:
         return
@@ -39,10 +43,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def rank(item: pytest.Item) -> int:
         return int.from_bytes(hashlib.sha256(f"{commit}{item.nodeid}".encode()).digest()[:4])
 
+    few = share < FEW
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if "/ops/" in item.nodeid:
-            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+            cases.setdefault("" if few else item.nodeid.split("[")[0], []).append(item)
+        elif few and ("/cases/" in item.nodeid or "/eager/" in item.nodeid):
+            cases.setdefault("", []).append(item)
     kept = {item for group in cases.values() for item in sorted(group, key=rank)[: max(1, round(share * len(group)))]}
     left_out = [item for group in cases.values() for item in group if item not in kept]
     if left_out:

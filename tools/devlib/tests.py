@@ -68,6 +68,13 @@ def rust(console: Console) -> Counts:
     return run_counted(console, "cargo nextest", command, counts.nextest)
 
 
+def rust_fast(console: Console) -> Counts:
+    # The samples examine three compilers, in minutes.
+    command = ["cargo", "nextest", "run", "--release", "--workspace", "--locked", "--no-fail-fast"]
+    command += ["-E", "not binary(stablehlo_samples)"]
+    return run_counted(console, "cargo nextest, fast", command, counts.nextest)
+
+
 def doctests(console: Console) -> Counts:
     command = ["cargo", "test", "--doc", "--release", "--workspace", "--locked", "--no-fail-fast"]
     return run_counted(console, "doctests", command, counts.cargo_test)
@@ -194,7 +201,10 @@ def selected(*, fast: bool, only: Sequence[str]) -> list[Step]:
                 f"no stage is called {', '.join(unknown)}", advice="Stages: " + ", ".join(s.name for s in STEPS)
             )
         return [step for step in STEPS if any(name in step.name for name in only)]
-    return [step for step in STEPS if step.fast or not fast]
+    if not fast:
+        return STEPS
+    quick = [Step("cargo nextest, fast", rust_fast) if step.run is rust else step for step in STEPS]
+    return [step for step in quick if step.fast]
 
 
 def run(console: Console, *, fast: bool, only: Sequence[str], share: float = 1.0) -> int:
