@@ -1,6 +1,5 @@
 """Connects the package to torch: called by torch itself, through the entry point `torch.backends`."""
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -53,7 +52,3 @@ def autoload() -> None:
     _dlpack.install()
     _quick_check.install()
     _done = True
-
-
-def is_torch_installed() -> bool:
-    return importlib.util.find_spec("torch") is not None

@@ -254,7 +254,15 @@ unsafe extern "C" fn dispatch(
             } else {
                 std::slice::from_raw_parts(arguments, len as usize)
             };
-            runtime::dispatch(op, args, device as usize, Glue { table, call })
+            runtime::dispatch(
+                op,
+                args,
+                device as usize,
+                Glue {
+                    table: Some(table),
+                    call,
+                },
+            )
         }?;
         let Outcome::Done(mut returned) = outcome else {
             return Ok(Status::Retry);

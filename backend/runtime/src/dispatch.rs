@@ -72,15 +72,8 @@ pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -
         Some(found) => found,
         None => make(runtime, op, &parsed, glue, None)?,
     };
-    let mut entry = match found {
-        Found::Entry(entry) => entry,
-        Found::NoLowering(why) => return Err(Error::NoLowering(why.to_string())),
-        Found::Resize(list) => {
-            for (written, sizes) in list.iter() {
-                glue.resize(*written, sizes)?;
-            }
-            return Ok(Outcome::Retry);
-        }
+    let Some(mut entry) = ready(found, glue)? else {
+        return Ok(Outcome::Retry);
     };
     if entry.computes_sizes {
         let sizes = read_sizes(runtime, state, &entry, &parsed, glue)?;
@@ -89,15 +82,9 @@ pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -
             Some(found) => found,
             None => make(runtime, op, &parsed, glue, Some((key, sizes)))?,
         };
-        match found {
-            Found::Entry(second) => entry = second,
-            Found::NoLowering(why) => return Err(Error::NoLowering(why.to_string())),
-            Found::Resize(list) => {
-                for (written, sizes) in list.iter() {
-                    glue.resize(*written, sizes)?;
-                }
-                return Ok(Outcome::Retry);
-            }
+        match ready(found, glue)? {
+            Some(second) => entry = second,
+            None => return Ok(Outcome::Retry),
         }
     }
     for &(scalar, element) in &entry.fits {
@@ -106,6 +93,20 @@ pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -
     }
     let results = run(runtime, state, &entry, &parsed, glue)?;
     finish(runtime, state, device, entry, &parsed, results).map(Outcome::Done)
+}
+
+/// The program, if there is one to run; `None` after giving written tensors the sizes that they need first.
+fn ready(found: Found, glue: Glue) -> Result<Option<Arc<Entry>>> {
+    match found {
+        Found::Entry(entry) => Ok(Some(entry)),
+        Found::NoLowering(why) => Err(Error::NoLowering(why.to_string())),
+        Found::Resize(list) => {
+            for (written, sizes) in list.iter() {
+                glue.resize(*written, sizes)?;
+            }
+            Ok(None)
+        }
+    }
 }
 
 fn read_sizes(

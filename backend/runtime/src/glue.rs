@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// The glue, as one call sees it.
 #[derive(Copy, Clone, Debug)]
 pub struct Glue {
-    /// Its functions.
-    pub table: &'static GlueTable,
+    /// Its functions; `None` for a call that asks nothing of torch.
+    pub table: Option<&'static GlueTable>,
     /// What `dispatch` was given.
     pub call: *mut c_void,
 }
@@ -23,12 +23,27 @@ impl Glue {
     /// For calls that ask nothing of torch.
     pub(crate) fn none() -> Self {
         Self {
-            table: &NO_GLUE,
+            table: None,
             call: std::ptr::null_mut(),
         }
     }
 
-    pub(crate) fn read(
+    fn table(&self) -> Result<&'static GlueTable> {
+        self.table
+            .ok_or_else(|| Error::runtime("this call has no glue to ask (a bug of ours)"))
+    }
+
+    /// Metadata of the results, from the Meta kernel, and how many each return has.
+    pub(crate) fn meta(&self) -> Result<(Vec<Meta>, Vec<i32>)> {
+        self.read(self.table()?.meta)
+    }
+
+    /// Metadata of the written tensors after the Meta kernel ran.
+    pub(crate) fn meta_written(&self) -> Result<Vec<Meta>> {
+        Ok(self.read(self.table()?.meta_written)?.0)
+    }
+
+    fn read(
         &self,
         function: unsafe extern "C" fn(*mut c_void, *mut Results) -> u32,
     ) -> Result<(Vec<Meta>, Vec<i32>)> {
@@ -59,8 +74,9 @@ impl Glue {
     }
 
     pub(crate) fn resize(&self, written: u32, sizes: &[i64]) -> Result<()> {
+        let resize = self.table()?.resize;
         // SAFETY: as in `read`; the sizes are read during the call.
-        let status = unsafe { (self.table.resize)(self.call, written, sizes.as_ptr(), sizes.len() as u32) };
+        let status = unsafe { resize(self.call, written, sizes.as_ptr(), sizes.len() as u32) };
         if status == Status::Ok as u32 {
             Ok(())
         } else {
@@ -69,9 +85,10 @@ impl Glue {
     }
 
     pub(crate) fn random(&self, generator: *mut c_void, device: usize, blocks: u64) -> Result<[u64; 3]> {
+        let random = self.table()?.random;
         let (mut seed, mut offset) = (0, 0);
         // SAFETY: the generator is an argument of the call; the numbers are written during it.
-        let status = unsafe { (self.table.random)(generator, device as i32, blocks, &mut seed, &mut offset) };
+        let status = unsafe { random(generator, device as i32, blocks, &mut seed, &mut offset) };
         if status == Status::Ok as u32 {
             Ok([seed, offset, 0])
         } else {
@@ -79,45 +96,6 @@ impl Glue {
         }
     }
 }
-
-/// Answers every question with a failure.
-static NO_GLUE: GlueTable = {
-    extern "C" fn results(_: *mut c_void, _: *mut Results) -> u32 {
-        Status::GlueThrew as u32
-    }
-    extern "C" fn resize(_: *mut c_void, _: u32, _: *const i64, _: u32) -> u32 {
-        Status::GlueThrew as u32
-    }
-    extern "C" fn random(_: *mut c_void, _: i32, _: u64, _: *mut u64, _: *mut u64) -> u32 {
-        Status::GlueThrew as u32
-    }
-    extern "C" fn generator_get(_: i32, _: *mut u64, _: *mut u64) -> u32 {
-        Status::GlueThrew as u32
-    }
-    extern "C" fn generator_set(_: i32, _: u64, _: u64) -> u32 {
-        Status::GlueThrew as u32
-    }
-    extern "C" fn current_device() -> i32 {
-        0
-    }
-    extern "C" fn set_current_device(_: i32) -> u32 {
-        Status::GlueThrew as u32
-    }
-    extern "C" fn thrown(_: *mut *const u8, _: *mut usize) {}
-    GlueTable {
-        version: glue_abi::ABI_VERSION,
-        size: size_of::<GlueTable>() as u32,
-        meta: results,
-        meta_written: results,
-        resize,
-        random,
-        generator_get,
-        generator_set,
-        current_device,
-        set_current_device,
-        thrown,
-    }
-};
 
 /// A slice that a glue gave; null when it is empty.
 fn slice<'a, T>(pointer: *const T, len: usize) -> &'a [T] {

@@ -227,9 +227,9 @@ fn plan_targets(
     let (fresh, written) = match op.def.shape {
         Some(rule) => by_rule(op, parsed, rule(&node.call)?)?,
         None => {
-            let (fresh, counts) = glue.read(glue.table.meta)?;
+            let (fresh, counts) = glue.meta()?;
             plan.counts = counts;
-            (fresh, glue.read(glue.table.meta_written)?.0)
+            (fresh, glue.meta_written()?)
         }
     };
     if plan.counts.is_empty() {

@@ -50,7 +50,24 @@ pub(crate) struct SlotIn<'a> {
     pub(crate) first: ElementType,
 }
 
-impl SlotIn<'_> {
+impl<'a> SlotIn<'a> {
+    /// A storage as it is now, met through a tensor of this type.
+    pub(crate) fn of(storage: &'a Storage, first: ElementType) -> Self {
+        let state = storage.state.lock();
+        // Only what was never written needs the hint.
+        let hint = match &state.content {
+            Content::Empty => state.hint.clone(),
+            _ => None,
+        };
+        Self {
+            storage,
+            content: state.content.clone(),
+            nbytes: state.nbytes,
+            hint,
+            first,
+        }
+    }
+
     /// What a node needs to know of it.
     pub(crate) fn slot(&self) -> Slot {
         let held = match &self.content {
@@ -59,12 +76,13 @@ impl SlotIn<'_> {
         };
         Slot {
             held,
-            blank: self.blank(self.first),
+            blank: self.blank(),
             nbytes: self.nbytes,
         }
     }
 
-    fn blank(&self, element: ElementType) -> (ElementType, Dims) {
+    fn blank(&self) -> (ElementType, Dims) {
+        let element = self.first;
         let elements = (self.nbytes / element.host_bytes()) as i64;
         match &self.hint {
             Some((e, dims)) if *e == element && dims.iter().product::<i64>() == elements => {
@@ -176,7 +194,7 @@ pub(crate) unsafe fn parse<'a>(
 ///
 /// # Safety
 /// `len` values lie at `pointer`, for `'a`.
-unsafe fn list<'a, T>(pointer: *const T, len: usize) -> &'a [T] {
+pub(crate) unsafe fn list<'a, T>(pointer: *const T, len: usize) -> &'a [T] {
     if len == 0 {
         &[]
     } else {
@@ -337,22 +355,7 @@ impl<'a> Parser<'a> {
             .iter()
             .position(|s| std::ptr::eq(s.storage, storage));
         let slot = found.unwrap_or_else(|| {
-            let state = storage.state.lock();
-            let content = state.content.clone();
-            let hint = if matches!(content, Content::Empty) {
-                state.hint.clone()
-            } else {
-                None
-            };
-            let nbytes = state.nbytes;
-            drop(state);
-            self.parsed.slots.push(SlotIn {
-                storage,
-                content,
-                nbytes,
-                hint,
-                first: element,
-            });
+            self.parsed.slots.push(SlotIn::of(storage, element));
             self.parsed.slots.len() - 1
         }) as u32;
         let known = &self.parsed.slots[slot as usize];
@@ -361,6 +364,7 @@ impl<'a> Parser<'a> {
                 dense.element == element
                     && arg.offset == 0
                     && dense.dims.as_slice() == sizes
+                    // To the letter: results' strides follow those of sizes of 1 too.
                     && contiguous(sizes).as_slice() == strides
             }
             Content::Empty => false,

@@ -6,15 +6,15 @@ use aten::{Cx, Lowered, OpDef};
 use glue_abi::{Arg, SchemaKind, Tag, TensorArg};
 use pjrt::{HostArray, Placement};
 
-use crate::client::{DeviceState, Runtime, explain, runtime};
+use crate::client::{DeviceState, explain, runtime};
 use crate::dispatch::{dispatch, read_error};
 use crate::glue::Glue;
 use crate::memory::human;
 use crate::node::Place;
-use crate::parse::{SlotIn, Tensor, is_identity, storage};
+use crate::parse::{SlotIn, Tensor, is_identity, list, storage};
 use crate::schema::{OpHandle, Schema, SchemaEntry};
 use crate::storage::{Content, Dense, Storage, Tracked};
-use crate::view::contiguous;
+use crate::view::{contiguous, is_contiguous};
 use crate::{Error, Result, element};
 
 /// `dst = src`, converted.
@@ -61,29 +61,16 @@ unsafe fn described<'a>(arg: &'a TensorArg) -> Result<Described<'a>> {
     // SAFETY: the caller's promise.
     let storage: &'a Storage = unsafe { storage(arg.storage) }?;
     let n = arg.ndim as usize;
-    let list = |p: *const i64| -> &'a [i64] {
-        if n == 0 {
-            return &[];
-        }
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts(p, n) }
-    };
+    // SAFETY: the caller's promise.
+    let (sizes, strides) = unsafe { (list(arg.sizes, n), list(arg.strides, n)) };
     let element = element(arg.dtype)?;
-    let state = storage.state.lock();
-    if let Content::Lost(why) = &state.content {
+    let slot = SlotIn::of(storage, element);
+    if let Content::Lost(why) = &slot.content {
         return Err(Error::runtime(why.clone()));
     }
-    let slot = SlotIn {
-        storage,
-        content: state.content.clone(),
-        nbytes: state.nbytes,
-        hint: state.hint.clone(),
-        first: element,
-    };
-    drop(state);
     let tensor = Tensor {
-        sizes: list(arg.sizes),
-        strides: list(arg.strides),
+        sizes,
+        strides,
         offset: arg.offset,
         element,
         wrapped: false,
@@ -115,7 +102,7 @@ impl Described<'_> {
     fn fills(&self) -> bool {
         let elements: i64 = self.tensor.sizes.iter().product();
         self.tensor.offset == 0
-            && contiguous(self.tensor.sizes).as_slice() == self.tensor.strides
+            && is_contiguous(self.tensor.sizes, self.tensor.strides)
             && elements as usize * self.tensor.element.host_bytes() == self.slot.nbytes
     }
 }
@@ -163,7 +150,7 @@ pub unsafe fn copy(src: &TensorArg, dst: &TensorArg) -> Result<()> {
         return unsafe { run_copy(src, dst, b) };
     }
     // SAFETY: the caller's promise.
-    let dense = unsafe { materialize(runtime, &from, src) }?;
+    let dense = unsafe { materialize(&from, src) }?;
     let target = runtime.device(b)?;
     let moved = dense
         .data
@@ -174,10 +161,8 @@ pub unsafe fn copy(src: &TensorArg, dst: &TensorArg) -> Result<()> {
         data: track(target, moved, &dense),
         ..dense
     };
-    let sizes = from.tensor.sizes;
-    let strides = contiguous(sizes);
-    // SAFETY: the temporary lives until the end of this function.
-    unsafe { put(moved, sizes, &strides, from.tensor.element, &to, dst, b) }
+    // SAFETY: the caller's promise.
+    unsafe { put(moved, &to, dst) }
 }
 
 fn track(device: &DeviceState, buffer: Arc<dyn pjrt::Buffer>, like: &Dense) -> Arc<Tracked> {
@@ -195,19 +180,14 @@ fn track(device: &DeviceState, buffer: Arc<dyn pjrt::Buffer>, like: &Dense) -> A
 ///
 /// # Safety
 /// Pointers in `dst` are good for the call.
-unsafe fn put(
-    value: Dense,
-    sizes: &[i64],
-    strides: &[i64],
-    element: dtype::ElementType,
-    to: &Described<'_>,
-    dst: &TensorArg,
-    device: usize,
-) -> Result<()> {
-    if to.fills() && to.tensor.element == element {
+unsafe fn put(value: Dense, to: &Described<'_>, dst: &TensorArg) -> Result<()> {
+    if to.fills() && to.tensor.element == value.element {
         to.storage.state.lock().content = Content::Dense(value);
         return Ok(());
     }
+    let device = to.storage.device;
+    let (sizes, element) = (value.dims.clone(), value.element);
+    let strides = contiguous(&sizes);
     let nbytes = value.data.bytes() as usize;
     let temporary = Storage::filled(nbytes, device, value);
     let src = TensorArg {
@@ -230,8 +210,7 @@ unsafe fn put(
 ///
 /// # Safety
 /// Pointers in `arg` are good for the call.
-unsafe fn materialize(runtime: &Runtime, from: &Described<'_>, arg: &TensorArg) -> Result<Dense> {
-    let _ = runtime;
+unsafe fn materialize(from: &Described<'_>, arg: &TensorArg) -> Result<Dense> {
     if let Some(dense) = from.whole() {
         return Ok(dense.clone());
     }
@@ -283,19 +262,8 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
         element: to.tensor.element,
         dims: to.tensor.sizes.into(),
     };
-    let strides = contiguous(to.tensor.sizes);
     // SAFETY: the caller's promise.
-    unsafe {
-        put(
-            dense,
-            to.tensor.sizes,
-            &strides,
-            to.tensor.element,
-            &to,
-            dst,
-            device,
-        )
-    }
+    unsafe { put(dense, &to, dst) }
 }
 
 /// Copies a tensor to dense row-major host bytes.
@@ -303,7 +271,6 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
 /// # Safety
 /// Pointers in `src` are good for the call.
 pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
-    let runtime = runtime()?;
     // SAFETY: the caller's promise.
     let from = unsafe { described(src) }?;
     crate::pending::verify_pending()?;
@@ -318,7 +285,7 @@ pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
             .map_err(|e| read_error(e, &dense.data));
     }
     // SAFETY: the caller's promise.
-    let dense = unsafe { materialize(runtime, &from, src) }?;
+    let dense = unsafe { materialize(&from, src) }?;
     dense
         .data
         .buffer
@@ -333,8 +300,7 @@ impl Described<'_> {
             return None;
         };
         let held = dense.dims.iter().product::<i64>() as usize * dense.element.host_bytes();
-        let ordered =
-            self.tensor.offset == 0 && contiguous(self.tensor.sizes).as_slice() == self.tensor.strides;
+        let ordered = self.tensor.offset == 0 && is_contiguous(self.tensor.sizes, self.tensor.strides);
         (ordered && held == bytes).then_some(dense)
     }
 }
