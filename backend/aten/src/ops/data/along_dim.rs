@@ -3,8 +3,9 @@
 use stablehlo::Value;
 use stablehlo::ops::{GatherDimensions, ScatterDimensions};
 
+use super::along::Along;
 use super::gather_scatter::{identity_of, reduction};
-use super::util::{Bounds, Combine, at_least_1d, check_bounds, count, indices, zeros};
+use super::util::{Bounds, Combine, check_bounds, count, zeros};
 use crate::{Cx, ElementType, ErrorKind, Lowered, OpDef, Result};
 
 /// Slices of `v` along `dim` at indices of rank 1.
@@ -54,53 +55,7 @@ pub(crate) fn scatter_rows(
     Ok(out[0])
 }
 
-/// What these ops have in common: `self` of rank 1 or more, the dimension, the indices of rank 1, not yet checked.
-struct Along {
-    base: Value,
-    sizes: crate::Dims,
-    dim: usize,
-    index: Value,
-}
-
 impl Along {
-    fn of(cx: &mut Cx<'_, '_>) -> Result<Self> {
-        let base = cx.tensor("self")?;
-        let base = at_least_1d(cx, base)?;
-        let sizes = cx.dims(base)?;
-        let dim = cx.dim("dim", sizes.len())? as usize;
-        let index = cx.tensor("index")?;
-        let index = at_least_1d(cx, index)?;
-        Ok(Self {
-            base,
-            sizes,
-            dim,
-            index,
-        })
-    }
-
-    fn size(&self) -> i64 {
-        self.sizes[self.dim]
-    }
-
-    /// The indices, refused outside; torch's words differ from op to op.
-    fn checked(&self, cx: &mut Cx<'_, '_>, negative: bool, kind: ErrorKind, text: &str) -> Result<Value> {
-        let bounds = Bounds {
-            size: self.size(),
-            negative,
-            kind,
-            message: text,
-        };
-        indices(cx, self.index, &bounds, self.size())
-    }
-
-    fn out_of_bounds(&self) -> String {
-        format!(
-            "index {{}} is out of bounds for dimension {} with size {}",
-            self.dim,
-            self.size()
-        )
-    }
-
     /// `source` as rank 1 or more, in this type.
     fn source(&self, cx: &mut Cx<'_, '_>, element: ElementType) -> Result<Value> {
         let source = cx.tensor("source")?;

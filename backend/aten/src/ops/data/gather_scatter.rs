@@ -4,53 +4,17 @@ use dtype::{Class, ElementType};
 use stablehlo::ops::{Direction, GatherDimensions, ScatterDimensions};
 use stablehlo::{Number, Value};
 
-use super::util::{Bounds, Combine, at_least_1d, compare_to, count, head, indices, zero, zeros};
+use super::along::Along;
+use super::util::{Combine, at_least_1d, compare_to, count, head, zero, zeros};
 use crate::{Cx, Dims, Error, ErrorKind, Lowered, OpDef, Result};
 
-/// `self`, the dimension and the indices of these ops, of rank 1 or more.
-struct Along {
-    base: Value,
-    sizes: Dims,
-    dim: usize,
-    index: Value,
-    index_sizes: Dims,
-}
-
 impl Along {
-    fn of(cx: &mut Cx<'_, '_>) -> Result<Self> {
-        let base = cx.tensor("self")?;
-        let base = at_least_1d(cx, base)?;
-        let sizes = cx.dims(base)?;
-        let dim = cx.dim("dim", sizes.len())? as usize;
-        let index = cx.tensor("index")?;
-        let index = at_least_1d(cx, index)?;
-        let index_sizes = cx.dims(index)?;
-        Ok(Self {
-            base,
-            sizes,
-            dim,
-            index,
-            index_sizes,
-        })
-    }
-
     fn is_empty(&self) -> bool {
         count(&self.index_sizes) == 0
     }
 
-    fn checked(&self, cx: &mut Cx<'_, '_>) -> Result<Value> {
-        let size = self.sizes[self.dim];
-        let message = format!(
-            "index {{}} is out of bounds for dimension {} with size {size}",
-            self.dim
-        );
-        let bounds = Bounds {
-            size,
-            negative: false,
-            kind: ErrorKind::Runtime,
-            message: &message,
-        };
-        indices(cx, self.index, &bounds, size)
+    fn in_range(&self, cx: &mut Cx<'_, '_>) -> Result<Value> {
+        self.checked(cx, false, ErrorKind::Runtime, &self.out_of_bounds())
     }
 
     /// The sizes of the part of `self` that indices reach.
@@ -123,7 +87,7 @@ fn gather(cx: &mut Cx<'_, '_>) -> Lowered {
     if along.is_empty() {
         return Ok(zeros(cx, &out.dims, element)?.into());
     }
-    let at = along.checked(cx)?;
+    let at = along.in_range(cx)?;
     if along.sizes[along.dim] == 0 {
         return Ok(zeros(cx, &out.dims, element)?.into());
     }
@@ -217,7 +181,7 @@ fn scatter_with(cx: &mut Cx<'_, '_>, how: Combine, dims: &[i64]) -> Lowered {
     let along = Along::of(cx)?;
     let base = reducible(cx, along.base, how)?;
     let element = cx.element(base)?;
-    let at = along.checked(cx)?;
+    let at = along.in_range(cx)?;
     let result = if along.is_empty() {
         base
     } else {
@@ -233,7 +197,7 @@ fn scatter_reduce(cx: &mut Cx<'_, '_>) -> Lowered {
     let along = Along::of(cx)?;
     let base = reducible(cx, along.base, how)?;
     let element = cx.element(base)?;
-    let at = along.checked(cx)?;
+    let at = along.in_range(cx)?;
     if along.is_empty() {
         return Ok(cx.reshape(base, &out.dims)?.into());
     }

@@ -1,5 +1,6 @@
 //! Creation, copies, shapes, indexing, scatter and gather, random numbers, complex parts, data-dependent sizes.
 
+mod along;
 mod along_dim;
 mod creation;
 mod diagonals;
