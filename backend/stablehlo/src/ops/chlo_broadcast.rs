@@ -91,16 +91,7 @@ impl<'a> FunctionBuilder<'a> {
     pub fn chlo_broadcast_complex(&mut self, lhs: Value, rhs: Value) -> Result<Value> {
         const OP: &str = "chlo.broadcast_complex";
         let ty = self.broadcast_pair(OP, Kinds::FLOAT, lhs, rhs)?;
-        let element = match ty.element {
-            ElementType::F32 => ElementType::C64,
-            ElementType::F64 => ElementType::C128,
-            _ => {
-                return Err(self
-                    .operand(OP, 0, "lhs", lhs)?
-                    .fault("the element type must be f32 or f64"));
-            }
-        };
-        self.emit(OP, &[lhs, rhs], &Props::new(), ty.with_element(element))
+        self.emit_complex(OP, lhs, rhs, ty)
     }
 
     /// Takes from `on_true` where `pred` holds, from `on_false` elsewhere, the shapes broadcast as numpy does.

@@ -216,7 +216,7 @@ methods! { binary binary:
     xor "stablehlo.xor" Kinds::BITS;
 }
 
-impl FunctionBuilder<'_> {
+impl<'a> FunctionBuilder<'a> {
     /// `a * b + c`, rounded once. CPU plugins up to API 0.115 do not know this op.
     pub fn fma(&mut self, a: Value, b: Value, c: Value) -> Result<Value> {
         const OP: &str = "stablehlo.fma";
@@ -262,15 +262,26 @@ impl FunctionBuilder<'_> {
     pub fn complex(&mut self, lhs: Value, rhs: Value) -> Result<Value> {
         const OP: &str = "stablehlo.complex";
         let ty = self.pair(OP, Kinds::FLOAT, lhs, rhs)?;
+        self.emit_complex(OP, lhs, rhs, ty)
+    }
+
+    /// An op that makes complex numbers of parts of type `ty`.
+    pub(crate) fn emit_complex(
+        &mut self,
+        op: &'static str,
+        lhs: Value,
+        rhs: Value,
+        ty: TensorType<'a>,
+    ) -> Result<Value> {
         let element = match ty.element {
             ElementType::F32 => ElementType::C64,
             ElementType::F64 => ElementType::C128,
             _ => {
                 return Err(self
-                    .operand(OP, 0, "lhs", lhs)?
+                    .operand(op, 0, "lhs", lhs)?
                     .fault("the element type must be f32 or f64"));
             }
         };
-        self.emit(OP, &[lhs, rhs], &Props::new(), ty.with_element(element))
+        self.emit(op, &[lhs, rhs], &Props::new(), ty.with_element(element))
     }
 }
