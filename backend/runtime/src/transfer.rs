@@ -271,6 +271,8 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
 /// # Safety
 /// Pointers in `src` are good for the call.
 pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
+    // A value may lie in memory that a forked child can read: refused all the same, as every other access is.
+    runtime()?;
     // SAFETY: the caller's promise.
     let from = unsafe { described(src) }?;
     crate::pending::verify_pending()?;

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,23 @@ def train(tmp_path: Path) -> Train:
     return run
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """CPU torch on one thread, so that its sums do not depend on the machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("name", TRAIN)
 def test_losses_follow_those_of_the_cpu(train: Train, name: str) -> None:
-    ours, reference = (train(name, "--device", device, "--steps", 50) for device in ("tpu", "cpu"))
+    ours = train(name, "--device", "tpu", "--steps", 50)
+    # How oneDNN cuts a convolution depends on the threads it has, and two cuts part by 1.3e-3 within these 50 steps.
+    with one_thread():
+        reference = train(name, "--device", "cpu", "--steps", 50)
     assert len(ours["losses"]) == 50
     assert reference["final_loss"] < 0.8 * reference["first_loss"]
     torch.testing.assert_close(ours["losses"], reference["losses"], rtol=1e-3, atol=0)
