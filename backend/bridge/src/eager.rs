@@ -343,6 +343,18 @@ pub(crate) fn clear_cache() {
     runtime::clear_cache();
 }
 
+/// Starts keeping the programs that run, or ends it.
+#[pyfunction]
+pub(crate) fn record_programs(on: bool) {
+    runtime::record_programs(on);
+}
+
+/// StableHLO texts of the distinct programs that ran since the last call.
+#[pyfunction]
+pub(crate) fn take_programs() -> Vec<String> {
+    runtime::take_programs().iter().map(ToString::to_string).collect()
+}
+
 /// Names of the ops that have a lowering.
 #[pyfunction]
 pub(crate) fn lowered_ops() -> Vec<&'static str> {
@@ -373,6 +385,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         reset_accumulated_memory,
         device_properties
     );
-    add!(fallbacks, reset_fallbacks, cache_stats, clear_cache, lowered_ops);
+    add!(
+        fallbacks,
+        reset_fallbacks,
+        cache_stats,
+        clear_cache,
+        record_programs,
+        take_programs,
+        lowered_ops
+    );
     Ok(())
 }

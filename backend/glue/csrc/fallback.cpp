@@ -176,9 +176,11 @@ void register_fallback() {
     // These move tensors between devices and layouts: torch's own kernels do, over _copy_from.
     if (name.name == "aten::_to_copy" || name.name == "aten::copy_" || name.name == "aten::clone") continue;
     const auto op = dispatcher.findOp(name);
-    // A composite kernel would win over the fallback. Implicit ones stay: they carry the op's autograd formula.
-    if (!op || !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-        op->hasKernelForDispatchKey(kPrivateUse1)) {
+    // A composite kernel would win over the fallback: of a structured op, one that makes the result and calls `out=`.
+    // Implicit ones stay: they carry the op's autograd formula.
+    if (!op || op->hasKernelForDispatchKey(kPrivateUse1) ||
+        !(op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+          op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))) {
       continue;
     }
     aten.impl(full_name(*op).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&boxed>());

@@ -8,13 +8,10 @@ use dtype::ElementType;
 use parking_lot::RwLock;
 use pjrt::Executable;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
+use crate::key::Key;
 use crate::origin::Origin;
 use crate::program::{Param, Produce};
-
-/// The words of a key; see [`crate::key`].
-pub(crate) type Key = SmallVec<[u64; 64]>;
 
 /// A new tensor that a program makes.
 #[derive(Clone, Debug)]
@@ -30,6 +27,8 @@ pub(crate) struct FreshMeta {
 pub(crate) struct Entry {
     /// Absent when the program has no results: nothing to run.
     pub(crate) executable: Option<Arc<dyn Executable>>,
+    /// The program, while [`crate::record_programs`] is on.
+    pub(crate) text: Option<Arc<str>>,
     pub(crate) params: Vec<Param>,
     pub(crate) results: Vec<Produce>,
     /// Bytes of each result on the device.

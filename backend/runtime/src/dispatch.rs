@@ -12,10 +12,9 @@ use smallvec::SmallVec;
 use crate::cache::{self, Entry, Found};
 use crate::client::{DeviceState, Runtime, explain, name_origin, runtime, wait};
 use crate::glue::Glue;
-use crate::key::with_sizes;
 use crate::make::make;
 use crate::origin::{Origin, current_line};
-use crate::parse::{Parsed, parse};
+use crate::parse::Parsed;
 use crate::pending::{PENDING, pending_checks};
 use crate::program::{Param, Produce};
 use crate::schema::OpHandle;
@@ -66,8 +65,9 @@ pub enum Outcome {
 pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -> Result<Outcome> {
     let runtime = runtime()?;
     let state = runtime.device(device)?;
+    let mut parsed = Parsed::new(device);
     // SAFETY: the caller's promise.
-    let parsed = unsafe { parse(std::ptr::from_ref(op) as u64, args, &op.dynamic, device) }?;
+    unsafe { parsed.fill(op, args) }?;
     let found = match cache::get(&parsed.key) {
         Some(found) => found,
         None => make(runtime, op, &parsed, glue, None)?,
@@ -77,7 +77,7 @@ pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -
     };
     if entry.computes_sizes {
         let sizes = read_sizes(runtime, state, &entry, &parsed, glue)?;
-        let key = with_sizes(&parsed.key, &sizes);
+        let key = parsed.key.with_sizes(&sizes);
         let found = match cache::get(&key) {
             Some(found) => found,
             None => make(runtime, op, &parsed, glue, Some((key, sizes)))?,
@@ -162,14 +162,14 @@ fn run<'a>(
             origin,
         });
     };
+    if let Some(text) = &entry.text {
+        crate::record::note(text);
+    }
     let client = &*runtime.client;
-    let mut made: SmallVec<[Arc<dyn Buffer>; 8]> = SmallVec::new();
+    let mut made: SmallVec<[Arc<dyn Buffer>; 4]> = SmallVec::new();
     for param in &entry.params {
         made.push(match *param {
-            Param::Slot(s) => match &parsed.slots[s as usize].content {
-                Content::Dense(dense) => dense.data.buffer.clone(),
-                _ => return Err(Error::runtime("a storage lost its contents during the call")),
-            },
+            Param::Slot(_) => continue,
             Param::Scalar(_, i) => {
                 let (kind, bits) = parsed.scalars[i as usize];
                 state
@@ -209,7 +209,19 @@ fn run<'a>(
         });
     }
     let (locked, keep) = lock_donated(entry, parsed);
-    let arguments: SmallVec<[&dyn Buffer; 8]> = made.iter().map(|b| &**b).collect();
+    let mut made = made.iter();
+    let mut arguments: SmallVec<[&dyn Buffer; 8]> = SmallVec::new();
+    for param in &entry.params {
+        let buffer = match *param {
+            Param::Slot(s) => match &parsed.slots[s as usize].content {
+                Content::Dense(dense) => Some(&dense.data.buffer),
+                _ => None,
+            },
+            _ => made.next(),
+        };
+        let lost = || Error::runtime("a storage lost its contents during the call");
+        arguments.push(&**buffer.ok_or_else(lost)?);
+    }
     let outcome = if keep.is_empty() {
         executable.execute(&[&arguments], &state.options)
     } else {

@@ -6,14 +6,13 @@
 
 use smallvec::SmallVec;
 
-use crate::cache::Key;
 use crate::view::{Plan, View};
 
-/// Appends parts of a key.
-#[derive(Default)]
-pub(crate) struct KeyBuilder(pub(crate) Key);
+/// A key, part after part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Key(SmallVec<[u64; 64]>);
 
-impl KeyBuilder {
+impl Key {
     #[inline]
     pub(crate) fn word(&mut self, word: u64) {
         self.0.push(word);
@@ -53,8 +52,12 @@ impl KeyBuilder {
         self.dims(&view.strides);
     }
 
-    pub(crate) fn finish(self) -> Key {
-        self.0
+    /// With data-dependent sizes at its end.
+    pub(crate) fn with_sizes(&self, sizes: &[i64]) -> Self {
+        let mut out = self.clone();
+        out.word(u64::MAX - sizes.len() as u64);
+        out.dims(sizes);
+        out
     }
 }
 
@@ -66,13 +69,4 @@ fn plan_number(plan: &Plan) -> u64 {
         Plan::Chain(..) => 3,
         Plan::Gather => 4,
     }
-}
-
-/// A key with words of data-dependent sizes appended.
-pub(crate) fn with_sizes(key: &Key, sizes: &[i64]) -> Key {
-    let mut out: Key = SmallVec::with_capacity(key.len() + sizes.len() + 1);
-    out.extend_from_slice(key);
-    out.push(u64::MAX - sizes.len() as u64);
-    out.extend(sizes.iter().map(|s| *s as u64));
-    out
 }

@@ -8,9 +8,10 @@ use dtype::ElementType;
 use pjrt::Program;
 use smallvec::SmallVec;
 
-use crate::cache::{self, Entry, Found, FreshMeta, Key};
+use crate::cache::{self, Entry, Found, FreshMeta};
 use crate::client::{DeviceState, Runtime, explain};
 use crate::glue::{Glue, Meta};
+use crate::key::Key;
 use crate::node::{Fresh, Node, Slot, Source, Target};
 use crate::origin::Origin;
 use crate::parse::{ArgIn, Parsed, SlotIn, place};
@@ -123,6 +124,7 @@ fn compile(
     };
     Ok(Entry {
         executable,
+        text: crate::record::kept(&built.text),
         result_bytes: built.results.iter().map(bytes).collect(),
         has_checks: built.results.iter().any(|r| matches!(r, Produce::Check(..))),
         params: built.params,

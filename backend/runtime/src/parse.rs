@@ -8,11 +8,11 @@ use dtype::ElementType;
 use glue_abi::{Arg, FLAG_WRAPPED_NUMBER, Tag, TensorArg, TensorKind};
 use smallvec::SmallVec;
 
-use crate::cache::Key;
-use crate::key::KeyBuilder;
+use crate::key::Key;
 use crate::node::{Place, Slot};
+use crate::schema::{Numbers, OpHandle};
 use crate::storage::{Content, Storage};
-use crate::view::{Plan, View, contiguous, extent, plan};
+use crate::view::{Plan, View, extent, is_row_major, plan};
 use crate::{Error, Result, element};
 
 /// A tensor argument, borrowed from the call.
@@ -150,44 +150,10 @@ pub(crate) struct Parsed<'a> {
     pub(crate) key: Key,
 }
 
-struct Parser<'a> {
-    parsed: Parsed<'a>,
-    key: KeyBuilder,
-    device: usize,
-}
-
-/// Parses. `dynamic[i]` says whether argument `i`, if a number, is an input of the program.
-///
-/// # Safety
-/// Pointers in `args` are good, as [`Arg`] says, for `'a`.
-pub(crate) unsafe fn parse<'a>(
-    op: u64,
-    args: &'a [Arg],
-    dynamic: &[bool],
-    device: usize,
-) -> Result<Parsed<'a>> {
-    let parsed = Parsed {
-        args: SmallVec::new(),
-        tensors: SmallVec::new(),
-        scalars: SmallVec::new(),
-        slots: SmallVec::new(),
-        generator: std::ptr::null_mut(),
-        device,
-        key: Key::new(),
-    };
-    let mut parser = Parser {
-        parsed,
-        key: KeyBuilder::default(),
-        device,
-    };
-    parser.key.word(op);
-    for (i, arg) in args.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        let one = unsafe { parser.argument(arg, dynamic.get(i).copied().unwrap_or(false)) }?;
-        parser.parsed.args.push(one);
-    }
-    parser.parsed.key = parser.key.finish();
-    Ok(parser.parsed)
+/// Whether an argument is the number 1.
+fn is_one(arg: &Arg) -> bool {
+    (arg.tag == Tag::Int as u32 && arg.payload == 1)
+        || (arg.tag == Tag::Float as u32 && arg.payload == 1f64.to_bits())
 }
 
 /// A slice from a pointer that may be null when it is empty.
@@ -212,12 +178,45 @@ pub(crate) unsafe fn storage<'a>(pointer: *const c_void) -> Result<&'a Storage> 
     unsafe { pointer.cast::<Storage>().as_ref() }.ok_or_else(|| Error::runtime("a tpu tensor has no storage"))
 }
 
-impl<'a> Parser<'a> {
+impl<'a> Parsed<'a> {
+    /// A call on a device, with nothing parsed yet. Kilobytes: it is filled where it lies.
+    pub(crate) fn new(device: usize) -> Self {
+        Self {
+            args: SmallVec::new(),
+            tensors: SmallVec::new(),
+            scalars: SmallVec::new(),
+            slots: SmallVec::new(),
+            generator: std::ptr::null_mut(),
+            device,
+            key: Key::default(),
+        }
+    }
+
+    /// Parses the arguments of an op.
+    ///
     /// # Safety
-    /// As for [`parse`].
-    unsafe fn argument(&mut self, arg: &Arg, dynamic: bool) -> Result<ArgIn<'a>> {
+    /// Pointers in `args` are good, as [`Arg`] says, for `'a`.
+    pub(crate) unsafe fn fill(&mut self, op: &OpHandle, args: &'a [Arg]) -> Result<()> {
+        self.key.word(std::ptr::from_ref(op) as u64);
+        for (i, arg) in args.iter().enumerate() {
+            let numbers = op.numbers.get(i).copied().unwrap_or(Numbers::Constant);
+            // SAFETY: the caller's promise.
+            let one = unsafe { self.argument(arg, numbers) }?;
+            self.args.push(one);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Self::fill`].
+    unsafe fn argument(&mut self, arg: &Arg, numbers: Numbers) -> Result<ArgIn<'a>> {
         let tag = arg.tag;
         let len = arg.len as usize;
+        let dynamic = match numbers {
+            Numbers::Constant => false,
+            Numbers::Input => true,
+            Numbers::InputUnlessOne => !is_one(arg),
+        };
         self.key.head(tag, arg.len, u16::from(dynamic), 0);
         let is = |t: Tag| t as u32 == tag;
         // SAFETY (of the blocks below): the caller promises that pointers are good for the tag.
@@ -289,7 +288,7 @@ impl<'a> Parser<'a> {
             ArgIn::Scalars(out)
         } else {
             if is(Tag::Generator) {
-                self.parsed.generator = arg.payload as *mut c_void;
+                self.generator = arg.payload as *mut c_void;
             }
             ArgIn::None
         })
@@ -302,12 +301,12 @@ impl<'a> Parser<'a> {
             t if t == Tag::Float as u32 => (ScalarKind::Float, [arg.payload, 0]),
             _ => (ScalarKind::Complex, [arg.payload, arg.imaginary.to_bits()]),
         };
-        self.parsed.scalars.push((kind, bits));
-        (self.parsed.scalars.len() as u32 - 1, kind)
+        self.scalars.push((kind, bits));
+        (self.scalars.len() as u32 - 1, kind)
     }
 
     /// # Safety
-    /// As for [`parse`].
+    /// As for [`Self::fill`].
     unsafe fn tensor(&mut self, arg: &TensorArg) -> Result<Option<u32>> {
         if arg.kind == TensorKind::Undefined as u8 {
             self.key.word(0);
@@ -316,7 +315,7 @@ impl<'a> Parser<'a> {
         let element = element(arg.dtype)?;
         let wrapped = arg.flags & FLAG_WRAPPED_NUMBER != 0;
         let ndim = arg.ndim as usize;
-        let index = self.parsed.tensors.len() as u32;
+        let index = self.tensors.len() as u32;
         if arg.kind == TensorKind::HostScalar as u8 {
             self.key
                 .head(u32::from(arg.kind), u32::from(wrapped), arg.dtype as u16, 0);
@@ -328,7 +327,7 @@ impl<'a> Parser<'a> {
             if bytes <= 8 {
                 bits[1] = 0;
             }
-            self.parsed.tensors.push(Tensor {
+            self.tensors.push(Tensor {
                 sizes: &[],
                 strides: &[],
                 offset: 0,
@@ -349,23 +348,19 @@ impl<'a> Parser<'a> {
                 self.device, storage.device
             )));
         }
-        let found = self
-            .parsed
-            .slots
-            .iter()
-            .position(|s| std::ptr::eq(s.storage, storage));
+        let found = self.slots.iter().position(|s| std::ptr::eq(s.storage, storage));
         let slot = found.unwrap_or_else(|| {
-            self.parsed.slots.push(SlotIn::of(storage, element));
-            self.parsed.slots.len() - 1
+            self.slots.push(SlotIn::of(storage, element));
+            self.slots.len() - 1
         }) as u32;
-        let known = &self.parsed.slots[slot as usize];
+        let known = &self.slots[slot as usize];
         let simple = match &known.content {
             Content::Dense(dense) => {
                 dense.element == element
                     && arg.offset == 0
                     && dense.dims.as_slice() == sizes
                     // To the letter: results' strides follow those of sizes of 1 too.
-                    && contiguous(sizes).as_slice() == strides
+                    && is_row_major(sizes, strides)
             }
             Content::Empty => false,
             Content::Lost(why) => return Err(Error::runtime(why.clone())),
@@ -396,7 +391,7 @@ impl<'a> Parser<'a> {
             self.key.dims(place.recast.as_deref().unwrap_or(&[]));
             self.key.view(&base.base().1, &place.view, &place.plan);
         }
-        self.parsed.tensors.push(tensor);
+        self.tensors.push(tensor);
         Ok(Some(index))
     }
 }

@@ -30,7 +30,18 @@ pub struct Schema {
 pub struct OpHandle {
     pub(crate) def: &'static OpDef,
     pub(crate) schema: Schema,
-    pub(crate) dynamic: Vec<bool>,
+    pub(crate) numbers: Vec<Numbers>,
+}
+
+/// What a program makes of an argument's number.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// A constant.
+    Constant,
+    /// An input, so that another value is not another program.
+    Input,
+    /// An input, but for 1: `alpha` and `beta` are that in nearly every call, and an input has its price in each.
+    InputUnlessOne,
 }
 
 impl OpHandle {
@@ -44,13 +55,14 @@ impl OpHandle {
         for argument in &mut schema.arguments {
             argument.written |= def.writes.contains(&argument.name.as_str());
         }
-        let numbers = [SchemaKind::Scalar, SchemaKind::Float, SchemaKind::Scalars];
-        let dynamic = schema
-            .arguments
-            .iter()
-            .map(|a| numbers.contains(&a.kind) && !def.is_static(&a.name))
-            .collect();
-        Self { def, schema, dynamic }
+        let kinds = [SchemaKind::Scalar, SchemaKind::Float, SchemaKind::Scalars];
+        let of = |a: &SchemaEntry| match a.name.as_str() {
+            name if !kinds.contains(&a.kind) || def.is_static(name) => Numbers::Constant,
+            "alpha" | "beta" => Numbers::InputUnlessOne,
+            _ => Numbers::Input,
+        };
+        let numbers = schema.arguments.iter().map(of).collect();
+        Self { def, schema, numbers }
     }
 
     /// Arguments that results go to: those that returns name, then others that are written, then undeclared ones.

@@ -82,6 +82,16 @@ pub(crate) fn contiguous(sizes: &[i64]) -> Dims {
     strides
 }
 
+/// Whether strides are [`contiguous`] to the letter, those of sizes of 1 too.
+pub(crate) fn is_row_major(sizes: &[i64], strides: &[i64]) -> bool {
+    let mut next = 1;
+    sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
+        let fits = stride == next;
+        next *= size.max(1);
+        fits
+    })
+}
+
 /// Elements from the first to the last of a view, both counted.
 pub(crate) fn extent(view: &View) -> i64 {
     1 + view
