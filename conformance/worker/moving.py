@@ -1,0 +1,56 @@
+"""Arguments of a sample, taken to another device as they are: strides, aliasing and leaves included."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+
+def move_tensor(tensor: Tensor, device: str) -> Tensor:
+    """A copy on a device, with the same strides, conjugate and negative bits, and need of a gradient."""
+    if tensor.device.type == device:
+        return tensor
+    plain = tensor.detach()
+    moved = plain.to(device)
+    if plain.layout == torch.strided and moved.stride() != plain.stride():
+        flat = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
+        moved = flat.to(device).as_strided(plain.size(), plain.stride(), plain.storage_offset())
+    if plain.is_conj() and not moved.is_conj():
+        moved = moved.conj().clone().conj() if plain.layout == torch.strided else moved
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(moved, requires_grad=tensor.requires_grad)
+    return moved.requires_grad_(tensor.requires_grad)
+
+
+def mover(device: str) -> Callable:
+    """A function that takes any structure of arguments to a device."""
+    done: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def one(value: object) -> object:
+        if isinstance(value, Tensor):
+            if id(value) not in done:
+                # The original is kept: another tensor must not get its number.
+                done[id(value)] = (value, move_tensor(value, device))
+            return done[id(value)][1]
+        if isinstance(value, torch.device) and value.type == "cpu":
+            return torch.device(device)
+        if isinstance(value, torch.Generator):
+            return torch.Generator(device).manual_seed(value.initial_seed())
+        return value
+
+    return lambda value: tree_map(one, value)
+
+
+def copied(value: object) -> object:
+    """A structure whose tensors are fresh leaves, with the strides of the old ones."""
+
+    def one(item: object) -> object:
+        if not isinstance(item, Tensor) or item.layout != torch.strided:
+            return item
+        with torch.no_grad():
+            fresh = torch.empty_strided(item.size(), item.stride(), dtype=item.dtype, device=item.device)
+            fresh.copy_(item)
+        return fresh.requires_grad_(item.requires_grad)
+
+    return tree_map(one, value)

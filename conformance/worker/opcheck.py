@@ -1,0 +1,304 @@
+"""An operator of torch's database: run on CPU torch and on the device, and compared."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import Tensor
+from torch.testing._internal import common_methods_invocations
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_flatten, tree_map
+
+from .compare import Differs, check
+from .invariants import comparable
+from .moving import copied, mover
+
+DEVICE = "tpu"
+
+# The database seeds the generators of random ops before each call, which hides that they are random.
+common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+MESSAGES = 4
+# What these return was never written.
+_UNINITIALIZED = (
+    "empty",
+    "new_empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty_strided",
+    "resize_",
+    "resize_as_",
+)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a test went."""
+
+    samples: int = 0
+    failed: int = 0
+    ulps: float = 0.0
+    messages: list[str] = dataclasses.field(default_factory=list)
+
+    def fail(self, where: str, why: object) -> None:
+        """Counts a failure; the first few are told."""
+        self.failed += 1
+        if len(self.messages) < MESSAGES:
+            text = str(why) if isinstance(why, Differs) else f"{type(why).__name__}: {why}"
+            self.messages.append(f"{where}: {text}"[:1500])
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A sample, as a function is called with it."""
+
+    input: object
+    args: tuple
+    kwargs: dict
+
+    @staticmethod
+    def of(sample: SampleInput) -> "Call":
+        return Call(sample.input, tuple(sample.args), dict(sample.kwargs))
+
+    def to(self, device: str) -> "Call":
+        """On a device."""
+        moved = Call(*mover(device)((self.input, self.args, self.kwargs)))
+        if moved.kwargs.get("device") in ("cpu", torch.device("cpu")):
+            moved.kwargs["device"] = device
+        return moved
+
+    def fresh(self) -> "Call":
+        """With copies of all tensors."""
+        return Call(*copied((self.input, self.args, self.kwargs)))
+
+    def plain(self) -> "Call":
+        """With nothing that needs a gradient."""
+        return Call(
+            *tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, (self.input, self.args, self.kwargs))
+        )
+
+    def run(self, function: Callable, **more: object) -> object:
+        return function(self.input, *self.args, **self.kwargs, **more)
+
+    def __str__(self) -> str:
+        def short(value: object) -> object:
+            if isinstance(value, Tensor):
+                strides = "" if value.layout != torch.strided or value.is_contiguous() else f" strides {value.stride()}"
+                return _Text(f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{strides}")
+            return value
+
+        parts = [repr(tree_map(short, self.input)), *(repr(tree_map(short, a)) for a in self.args)]
+        parts += [f"{k}={tree_map(short, v)!r}" for k, v in self.kwargs.items()]
+        return f"({', '.join(parts)})"
+
+
+class _Text(str):
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def chosen(samples: Iterable, limit: int | None, seed: int) -> list:
+    """All samples, or ``limit`` of them spread over the list from a start that the seed decides."""
+    every = list(samples)
+    if limit is None or len(every) <= limit:
+        return every
+    step = len(every) / limit
+    return [every[int(seed + i * step) % len(every)] for i in range(limit)]
+
+
+def samples_of(op: OpInfo, dtype: torch.dtype, *, grad: bool, limit: int | None, seed: int) -> list[SampleInput]:
+    """Samples on the CPU, the same ones at each call."""
+    torch.manual_seed(0)
+    return chosen(op.sample_inputs("cpu", dtype, requires_grad=grad), limit, seed)
+
+
+def run_op(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome:
+    """Forward: the function, the method, in place and with ``out=``."""
+    outcome = Outcome()
+    for number, sample in enumerate(samples_of(op, dtype, grad=False, limit=limit, seed=seed)):
+        call = Call.of(sample)
+        outcome.samples += 1
+        for name, one in _variants(op, call, sample, number):
+            try:
+                outcome.ulps = max(outcome.ulps, one())
+            except Exception as e:  # whatever an op raises is the result of its test
+                outcome.fail(f"{name}{call}", e)
+                break
+    return outcome
+
+
+def _variants(op: OpInfo, call: Call, sample: SampleInput, number: int) -> Iterator[tuple[str, Callable[[], float]]]:
+    functions = [("", op.get_op())]
+    if op.method_variant is not None and number == 0:
+        functions.append(("method", op.method_variant))
+    for name, function in functions:
+        yield name, lambda f=function: _forward(op, f, call)
+    if op.inplace_variant is not None and not sample.broadcasts_input and isinstance(call.input, Tensor):
+        yield "in place ", lambda: _forward(op, op.inplace_variant, call)
+    if op.supports_out:
+        yield "out= ", lambda: _out(op, call)
+
+
+def _on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[object, bool]:
+    """The result on the CPU, and whether its values mean something."""
+    torch.manual_seed(1)
+    first = call.fresh().run(function)
+    if op.name in _UNINITIALIZED:
+        return first, False
+    torch.manual_seed(2)
+    try:
+        check(call.fresh().run(function), first)
+    except (AssertionError, RuntimeError):
+        return first, False
+    return first, True
+
+
+def _forward(op: OpInfo, function: Callable, call: Call) -> float:
+    ours = call.to(DEVICE)
+    if function is op.inplace_variant:
+        ours = ours.fresh()
+    try:
+        theirs, values = _on_cpu(op, function, call)
+    except Exception as refused:
+        return _refused(lambda: ours.run(function), refused)
+    result = ours.run(function)
+    if function is op.inplace_variant and isinstance(result, Tensor) and result.data_ptr() != ours.input.data_ptr():
+        raise Differs("the result is not the tensor that was to be changed")
+    return check(*comparable(op, call, result, theirs), values=values)
+
+
+def _refused(ours: Callable, theirs: Exception) -> float:
+    """What the CPU refuses, the device refuses in the same class; or it can do more than the CPU."""
+    if isinstance(theirs, NotImplementedError | RuntimeError) and "not implemented" in str(theirs):
+        return 0.0
+    try:
+        ours()
+    except Exception as e:
+        if type(e) is type(theirs):
+            return 0.0
+        raise Differs(f"raises {type(e).__name__} ({e}), the CPU {type(theirs).__name__} ({theirs})") from None
+    raise Differs(f"is accepted, the CPU raises {type(theirs).__name__}: {theirs}")
+
+
+def _out(op: OpInfo, call: Call) -> float:
+    function = op.get_op()
+    try:
+        theirs, values = _on_cpu(op, function, call)
+        outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, Tensor) else t, theirs)
+        if not all(isinstance(t, Tensor) for t in tree_flatten(theirs)[0]):
+            return 0.0
+        outs = outs if isinstance(outs, Tensor) else tuple(outs)
+        theirs = call.fresh().run(function, out=outs)
+    except Exception:
+        # Not every sample can be called so.
+        return 0.0
+    given = mover(DEVICE)(outs)
+    result = call.to(DEVICE).run(function, out=given)
+    pairs = zip(tree_flatten(result)[0], tree_flatten(given)[0], strict=True)
+    if any(a is not b for a, b in pairs):
+        raise Differs("the result is not the tensor given as out")
+    return check(*comparable(op, call, result, theirs), values=values)
+
+
+def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, twice: bool) -> Outcome:
+    """Gradients, or with ``twice`` gradients of gradients, for given ones of the results."""
+    outcome = Outcome()
+    for sample in samples_of(op, dtype, grad=True, limit=limit, seed=seed):
+        call = Call.of(sample)
+        function = op.get_op()
+        try:
+            with torch.no_grad():
+                theirs, values = _on_cpu(op, function, call.plain())
+            if not values:
+                continue
+            theirs = _gradients(op, call, sample, twice, "cpu")
+        except Exception:
+            # What the CPU cannot differentiate is no measure.
+            continue
+        if theirs is None:
+            continue
+        outcome.samples += 1
+        try:
+            ours = _gradients(op, call.to(DEVICE), sample, twice, DEVICE)
+            outcome.ulps = max(outcome.ulps, check(ours, theirs, strides=False))
+        except Exception as e:
+            outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
+    return outcome
+
+
+def _leaves(call: Call) -> list[Tensor]:
+    flat = tree_flatten((call.input, call.args, call.kwargs))[0]
+    unique: dict[int, Tensor] = {id(t): t for t in flat if isinstance(t, Tensor) and t.requires_grad}
+    return list(unique.values())
+
+
+def _gradients(op: OpInfo, call: Call, sample: SampleInput, twice: bool, device: str) -> tuple | None:
+    leaves = _leaves(call)
+    result = sample.output_process_fn_grad(call.run(op.get_op()))
+    outputs = [t for t in tree_flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
+    if not leaves or not outputs:
+        return None
+    given = [_like(t, i).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
+    first = torch.autograd.grad(outputs, leaves, given, create_graph=twice, allow_unused=True)
+    if not twice:
+        return first
+    again = [t for t in first if t is not None and t.requires_grad]
+    if not again:
+        return None
+    seeds = [_like(t, 100 + i).to(device) for i, t in enumerate(again)]
+    return torch.autograd.grad(again, [*leaves, *given], seeds, allow_unused=True)
+
+
+def _like(tensor: Tensor, number: int) -> Tensor:
+    """A gradient for a result, the same for both devices."""
+    generator = torch.Generator().manual_seed(number)
+    real = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+    if tensor.is_complex():
+        real = torch.complex(real, torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
+    return real.to(tensor.dtype)
+
+
+def run_errors(op: OpInfo, limit: int | None, seed: int) -> Outcome:
+    """Wrong calls raise what they raise on the CPU."""
+    outcome = Outcome()
+    torch.manual_seed(0)
+    errors = op.error_inputs("cpu") if op.error_inputs_func is not None else ()
+    for error in chosen(errors, limit, seed):
+        call = Call.of(error.sample_input)
+        outcome.samples += 1
+        try:
+            call.fresh().run(op.get_op())
+        except Exception as refused:
+            theirs = refused
+        else:
+            continue
+        try:
+            _refused(lambda c=call: c.to(DEVICE).run(op.get_op()), theirs)
+        except Exception as e:
+            outcome.fail(f"{call}", e)
+    return outcome
+
+
+def dtypes_of(op: OpInfo, kind: str) -> list[torch.dtype]:
+    """Dtypes of the CPU in which an op is tested."""
+    if kind == "op":
+        return sorted(op.supported_dtypes("cpu"), key=str)
+    if kind == "error":
+        return [torch.float32] if op.error_inputs_func is not None else []
+    if not op.supports_autograd or (kind == "gradgrad" and not op.supports_gradgrad):
+        return []
+    differentiable = op.supported_backward_dtypes("cpu")
+    return sorted((d for d in differentiable if d.is_floating_point or d.is_complex), key=str)
+
+
+def name_of(op: OpInfo) -> str:
+    """The op's name in the database, with its variant."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def pairs() -> Iterator[tuple[str, str, str, OpInfo, torch.dtype]]:
+    """Every test of the database: kind, name, dtype, op and dtype."""
+    for op, kind in itertools.product(common_methods_invocations.op_db, ("op", "grad", "gradgrad", "error")):
+        for dtype in dtypes_of(op, kind):
+            yield kind, name_of(op), str(dtype).removeprefix("torch."), op, dtype
