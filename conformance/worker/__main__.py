@@ -15,35 +15,53 @@ os.environ.setdefault("TORCH_TPU_PLATFORM", "sim")
 
 import torch
 
-from . import opcheck
+from . import compare, modulecheck, opcheck, optimcheck, planted, ways
 
-
-def find(test: str, known: dict) -> tuple:
-    """The test of a name like ``sim::op::add::float32``."""
-    _, kind, name, dtype = test.split("::")
-    return kind, *known[kind, name, dtype]
+# Kinds that the sim runs, in the order of the list.
+SOURCES = (opcheck, modulecheck, optimcheck)
 
 
 def run(request: dict, known: dict) -> dict:
     """One test; whatever goes wrong is its result."""
     started = time.monotonic()
+    target, kind, name, dtype_name = request["test"].split("::")
     limit, seed = request.get("limit"), request.get("seed", 0)
-    kind, op, dtype = find(request["test"], known)
+    if (kind, name, dtype_name) not in known:
+        raise LookupError(f"no entry of torch's databases makes the test {request['test']}")
+    entry, dtype = known[kind, name, dtype_name]
+    planted.strike(request["test"])
+    if kind in ("op", "grad", "gradgrad", "error"):
+        # Before the test: what it leaves behind must not change the answer.
+        how = ways.of(entry, dtype) if kind == "op" and target != "v6e" else ""
+    else:
+        how = ""
+    compiled = target == "v6e"
+    with compare.rules(request.get("bound"), compared=not compiled), ways.programs(compiled) as programs:
+        outcome = _outcome(kind, entry, dtype, limit, seed)
+    seconds = time.monotonic() - started
+    return {"test": request["test"], "seconds": seconds, "how": how, "programs": programs, **vars(outcome)}
+
+
+def _outcome(kind: str, entry: object, dtype: torch.dtype, limit: int | None, seed: int) -> opcheck.Outcome:
     match kind:
         case "op":
-            outcome = opcheck.run_op(op, dtype, limit, seed)
+            return opcheck.run_op(entry, dtype, limit, seed)
         case "grad" | "gradgrad":
-            outcome = opcheck.run_grad(op, dtype, limit, seed, twice=kind == "gradgrad")
+            return opcheck.run_grad(entry, dtype, limit, seed, twice=kind == "gradgrad")
+        case "error":
+            return opcheck.run_errors(entry, limit, seed)
+        case "module":
+            return modulecheck.run(entry, dtype, limit, seed)
         case _:
-            outcome = opcheck.run_errors(op, limit, seed)
-    return {"test": request["test"], "seconds": time.monotonic() - started, **vars(outcome)}
+            return optimcheck.run(entry, dtype, limit, seed)
 
 
 def main() -> None:
+    """Serves until the input ends."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    known = {(kind, name, dtype): (op, d) for kind, name, dtype, op, d in opcheck.pairs()}
+    known = {(kind, name, dtype): (entry, d) for s in SOURCES for kind, name, dtype, entry, d in s.pairs()}
     if options.list:
         for kind, name, dtype in known:
             print(f"sim::{kind}::{name}::{dtype}")
@@ -54,6 +72,9 @@ def main() -> None:
     torch.set_num_threads(1)
     for line in sys.stdin:
         request = json.loads(line)
+        if request.get("ready"):
+            answers.write("{}\n")
+            continue
         try:
             answer = run(request, known)
         except Exception:

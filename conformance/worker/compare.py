@@ -1,12 +1,39 @@
 """Whether the device gave what CPU torch gives: values, dtypes, sizes, strides, at torch's default tolerances."""
 
+import contextlib
+import dataclasses
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
+from .planted import perturbed
+
 _MANTISSA = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}
+
+
+@dataclasses.dataclass
+class _Rules:
+    """How results are compared while a test runs."""
+
+    tolerances: dict[str, float]
+    compared: bool
+
+
+_rules = _Rules({}, compared=True)
+
+
+@contextlib.contextmanager
+def rules(tolerances: dict[str, float] | None, *, compared: bool) -> Iterator[None]:
+    """Compares with tolerances other than torch's (``rtol`` and ``atol``), or not at all."""
+    global _rules
+    before, _rules = _rules, _Rules(tolerances or {}, compared)
+    try:
+        yield
+    finally:
+        _rules = before
 
 
 class Differs(AssertionError):
@@ -18,6 +45,8 @@ def check(ours: object, theirs: object, *, values: bool = True, strides: bool = 
 
     With ``values=False`` only sizes, strides and dtypes count: for random and uninitialized results.
     """
+    if not _rules.compared:
+        return 0.0
     (mine, our_spec), (wanted, their_spec) = tree_flatten(ours), tree_flatten(theirs)
     if len(mine) != len(wanted):
         raise Differs(f"the structure is {our_spec}, not {their_spec}")
@@ -35,10 +64,10 @@ def _check_one(ours: object, theirs: object, values: bool, strides: bool) -> flo
         raise Differs(f"strides are {ours.stride()}, not {theirs.stride()} (sizes {tuple(theirs.shape)})")
     if not values:
         return 0.0
-    here = ours.detach().cpu()
+    here = perturbed(ours.detach().cpu()) if ours.device.type != "cpu" else ours.detach()
     wanted = theirs.detach()
     try:
-        torch.testing.assert_close(here, wanted, equal_nan=True, check_stride=False, check_device=False)
+        torch.testing.assert_close(here, wanted, equal_nan=True, check_stride=False, check_device=False, **_rules.tolerances)
     except AssertionError as e:
         raise Differs(f"{_meta(theirs)}: {e}") from None
     return ulps(here, wanted)
@@ -48,7 +77,7 @@ def _check_plain(ours: object, theirs: object, values: bool) -> float:
     if type(ours) is not type(theirs):
         raise Differs(f"gave {type(ours).__name__}, not {type(theirs).__name__}")
     if isinstance(theirs, float | complex) and values:
-        torch.testing.assert_close(ours, theirs, equal_nan=True)
+        torch.testing.assert_close(ours, theirs, equal_nan=True, **_rules.tolerances)
     elif isinstance(theirs, torch.device):
         pass
     elif values and ours != theirs:

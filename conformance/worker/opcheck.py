@@ -239,18 +239,18 @@ def _gradients(op: OpInfo, call: Call, sample: SampleInput, twice: bool, device:
     outputs = [t for t in tree_flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not leaves or not outputs:
         return None
-    given = [_like(t, i).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
+    given = [like(t, i).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
     first = torch.autograd.grad(outputs, leaves, given, create_graph=twice, allow_unused=True)
     if not twice:
         return first
     again = [t for t in first if t is not None and t.requires_grad]
     if not again:
         return None
-    seeds = [_like(t, 100 + i).to(device) for i, t in enumerate(again)]
+    seeds = [like(t, 100 + i).to(device) for i, t in enumerate(again)]
     return torch.autograd.grad(again, [*leaves, *given], seeds, allow_unused=True)
 
 
-def _like(tensor: Tensor, number: int) -> Tensor:
+def like(tensor: Tensor, number: int) -> Tensor:
     """A gradient for a result, the same for both devices."""
     generator = torch.Generator().manual_seed(number)
     real = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)

@@ -1,0 +1,66 @@
+"""How the device runs an op, and with which programs: asked of the runtime."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torch_tpu import _core, _decompose
+
+DEVICE = "tpu"
+
+
+class _Seen(TorchDispatchMode):
+    """Notes which ops reach the device; what a kernel calls in its turn does not come here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ops: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name, overload = func._schema.name, func._schema.overload_name
+        self.ops.add(f"{name}.{overload}" if overload else name)
+        return func(*args, **(kwargs or {}))
+
+
+def of(op: OpInfo, dtype: torch.dtype) -> str:
+    """``lowering``, ``decomposition`` or ``fallback``: the farthest from a lowering of what the first sample needs.
+
+    Empty where no sample runs.
+    """
+    from .opcheck import Call
+
+    before = dict(_core.fallbacks())
+    seen = _Seen()
+    torch.manual_seed(0)
+    try:
+        sample = next(iter(op.sample_inputs("cpu", dtype)))
+        call = Call.of(sample).to(DEVICE)
+        with seen:
+            call.run(op.get_op())
+    except Exception as e:
+        # Why it does not run is for the comparison to tell; here only a refused fallback counts.
+        return "fallback" if "TORCH_TPU_FALLBACK" in str(e) else ""
+    if _core.fallbacks() != before:
+        return "fallback"
+    return "decomposition" if seen.ops.intersection(_decompose.registered()) else "lowering"
+
+
+@contextlib.contextmanager
+def programs(wanted: bool) -> Iterator[list[str]]:
+    """The programs that run meanwhile, as StableHLO, once the context is left."""
+    found: list[str] = []
+    if not wanted:
+        yield found
+        return
+    _core.take_programs()
+    _core.record_programs(True)
+    try:
+        yield found
+    finally:
+        torch.tpu.synchronize()
+        _core.record_programs(False)
+        # Sorted: the order is that of threads, the same set must give the same report.
+        found.extend(sorted(_core.take_programs()))
