@@ -1,7 +1,7 @@
 """The second tier: torch's own decompositions, registered as kernels when an op is first met.
 
 The core asks when an op has no lowering. An op whose decomposition torch knows gets it as its kernel from then on; its
-`out=` and in-place forms are made from the functional one.
+`out=` and in-place forms are made from the functional one. The parts of a call are compiled as one program.
 """
 
 import functools
@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from torch_tpu import _core
 
 _library: torch.library.Library | None = None
 _registered: set[str] = set()
@@ -65,6 +67,20 @@ def _kernel(overload: Any, written: list[str], decomposition: Callable[..., Any]
     return run
 
 
+def _one_program(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel whose ops run together when it ends."""
+
+    @functools.wraps(kernel)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _core.open_scope()
+        try:
+            return kernel(*args, **kwargs)
+        finally:
+            _core.close_scope()
+
+    return run
+
+
 def register(name: str, overload: str) -> bool:
     """Registers the decomposition of an op as its kernel; False when torch has none."""
     global _library
@@ -84,7 +100,7 @@ def register(name: str, overload: str) -> bool:
         return False
     if _library is None:
         _library = torch.library.Library("aten", "IMPL")
-    kernel = _kernel(op, written, decomposition)
+    kernel = _one_program(_kernel(op, written, decomposition))
     _library.impl(full.removeprefix("aten::"), kernel, "PrivateUse1")
     _registered.add(full)
     return True

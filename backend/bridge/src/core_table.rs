@@ -132,6 +132,7 @@ unsafe fn borrowed<'a>(storage: *mut c_void) -> Result<&'a Storage> {
 
 unsafe extern "C" fn storage_resize(storage: *mut c_void, nbytes: usize) -> u32 {
     guarded(|| {
+        runtime::flush_pending()?;
         // SAFETY: the glue passes a storage that it holds.
         unsafe { borrowed(storage) }?.resize(nbytes);
         Ok(Status::Ok)
@@ -441,6 +442,7 @@ unsafe extern "C" fn event_free(number: u64) {
 
 /// What tensors hold on a device and what the device itself says.
 pub(crate) fn memory_of(device: usize) -> Result<Memory> {
+    runtime::flush_pending()?;
     let state = runtime()?.device(device)?;
     let (usage, plugin) = (state.account.usage(), state.device.memory_stats().ok());
     let words = |a: runtime::Amount| [a.current, a.peak, a.made, a.freed];

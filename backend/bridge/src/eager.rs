@@ -245,27 +245,57 @@ pub(crate) fn synchronize(py: Python<'_>, device: Option<usize>) -> PyResult<()>
     .map_err(raise)
 }
 
-/// `strict` or `debug`.
+/// `strict`, `debug` or `fused`.
 #[pyfunction]
 pub(crate) fn eager_mode(py: Python<'_>) -> PyResult<&'static str> {
     let runtime = py.detach(runtime).map_err(raise)?;
-    Ok(if runtime.debug() { "debug" } else { "strict" })
+    Ok(match (runtime.debug(), runtime.fused()) {
+        (true, _) => "debug",
+        (false, true) => "fused",
+        (false, false) => "strict",
+    })
 }
 
 /// Sets the mode.
 #[pyfunction]
 pub(crate) fn set_eager_mode(py: Python<'_>, mode: &str) -> PyResult<()> {
     let runtime = py.detach(runtime).map_err(raise)?;
-    match mode {
-        "strict" => runtime.set_debug(false),
-        "debug" => runtime.set_debug(true),
-        other => {
-            return Err(PyValueError::new_err(format!(
-                "{other:?} is no eager mode: use \"strict\" or \"debug\""
-            )));
-        }
+    if !["strict", "debug", "fused"].contains(&mode) {
+        return Err(PyValueError::new_err(format!(
+            "{mode:?} is no eager mode: use \"strict\", \"debug\" or \"fused\""
+        )));
     }
-    Ok(())
+    runtime.set_debug(mode == "debug");
+    py.detach(|| runtime.set_fused(mode == "fused")).map_err(raise)
+}
+
+/// Opens a scope whose ops become one program.
+#[pyfunction]
+pub(crate) fn open_scope() {
+    runtime::open_scope();
+}
+
+/// Ends the scope and runs its ops.
+#[pyfunction]
+pub(crate) fn close_scope(py: Python<'_>) -> PyResult<()> {
+    py.detach(runtime::close_scope).map_err(raise)
+}
+
+/// Counters of fused windows: programs ready, programs being compiled, windows that ran as one program.
+#[pyfunction]
+pub(crate) fn fused_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let stats = runtime::fused_stats();
+    let out = PyDict::new(py);
+    out.set_item("programs", stats.programs)?;
+    out.set_item("compiling", stats.compiling)?;
+    out.set_item("ran", stats.ran)?;
+    Ok(out)
+}
+
+/// Waits until no fused program is being compiled, or for so many seconds; whether none is.
+#[pyfunction]
+pub(crate) fn wait_for_fused(py: Python<'_>, seconds: f64) -> bool {
+    py.detach(|| runtime::wait_for_fused(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e6))))
 }
 
 /// Bytes and buffers held by tensors of a device (now, at most, ever made, ever freed), and what the device says.
@@ -394,5 +424,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         take_programs,
         lowered_ops
     );
+    add!(open_scope, close_scope, fused_stats, wait_for_fused);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Compiled programs by key, in memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aten::Dims;
@@ -10,6 +10,7 @@ use pjrt::Executable;
 use rustc_hash::FxHashMap;
 
 use crate::key::Key;
+use crate::node::{Node, Slot};
 use crate::origin::Origin;
 use crate::program::{Param, Produce};
 
@@ -22,13 +23,20 @@ pub(crate) struct FreshMeta {
     pub(crate) nbytes: usize,
 }
 
-/// A compiled program and all that a call of it needs.
+/// A program and all that a call of it needs.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Absent when the program has no results: nothing to run.
-    pub(crate) executable: Option<Arc<dyn Executable>>,
-    /// The program, while [`crate::record_programs`] is on.
-    pub(crate) text: Option<Arc<str>>,
+    /// Tells it from all others of the process.
+    pub(crate) id: u64,
+    /// Compiled at the first run. Absent when the program has no results: nothing to run.
+    pub(crate) compiled: OnceLock<Option<Arc<dyn Executable>>>,
+    /// StableHLO.
+    pub(crate) text: Arc<str>,
+    /// The call and the storages that it found, for programs of several calls.
+    pub(crate) node: Node,
+    pub(crate) slots: Vec<Slot>,
+    /// The program takes random bits.
+    pub(crate) random: bool,
     pub(crate) params: Vec<Param>,
     pub(crate) results: Vec<Produce>,
     /// Bytes of each result on the device.
@@ -96,6 +104,7 @@ pub fn cache_stats() -> CacheStats {
 /// Forgets every program.
 pub fn clear_cache() {
     *CACHE.write() = None;
+    crate::fused::clear();
 }
 
 pub(crate) fn get(key: &Key) -> Option<Found> {

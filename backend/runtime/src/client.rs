@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Rela
 use std::sync::{Arc, Once, OnceLock, Weak};
 
 use parking_lot::Mutex;
+use aten::Dims;
+use dtype::ElementType;
 use pjrt::plugin::PluginClient;
-use pjrt::{Client, CompileOptions, Device, ExecuteOptions};
+use pjrt::{Buffer, Client, CompileOptions, Device, ExecuteOptions};
 
 use crate::memory::{Account, Usage, human};
 use crate::scalar::ScalarCache;
-use crate::storage::Tracked;
+use crate::origin::Origin;
+use crate::storage::{Dense, Tracked};
+use crate::window::{self, Window};
 use crate::{Error, Result};
 
 /// Which plugin to load, decided at import.
@@ -45,6 +49,8 @@ pub struct DeviceState {
     pub account: &'static Account,
     /// Numbers that are already there.
     pub scalars: ScalarCache,
+    /// Calls that were put off.
+    pub(crate) window: Mutex<Window>,
     recent: Mutex<VecDeque<Weak<Tracked>>>,
 }
 
@@ -56,6 +62,24 @@ impl DeviceState {
             recent.pop_front();
         }
         recent.push_back(Arc::downgrade(result));
+    }
+
+    /// A result of an execution, accounted for.
+    pub(crate) fn result(
+        &self,
+        buffer: Arc<dyn Buffer>,
+        bytes: u64,
+        origin: &Arc<Origin>,
+        element: ElementType,
+        dims: &Dims,
+    ) -> Dense {
+        let data = Tracked::new(buffer, bytes, self.account, Some(origin.clone()));
+        self.issued(&data);
+        Dense {
+            data,
+            element,
+            dims: dims.clone(),
+        }
     }
 
     /// Recent results that still exist.
@@ -76,6 +100,7 @@ pub struct Runtime {
     /// Whether the devices are simulated: results are at hand, so conditions on data are verified at the call.
     pub simulated: bool,
     debug: AtomicBool,
+    fused: AtomicBool,
 }
 
 /// Says how to find the plugin; called once, at import.
@@ -166,6 +191,7 @@ impl Runtime {
                 // Buffers outlive everything, so their accounts do too.
                 account: Box::leak(Box::default()),
                 scalars: ScalarCache::default(),
+                window: Mutex::default(),
                 recent: Mutex::default(),
             })
             .collect();
@@ -175,6 +201,7 @@ impl Runtime {
             options,
             simulated: platform != "tpu",
             debug: AtomicBool::new(flag("TORCH_TPU_LAUNCH_BLOCKING")),
+            fused: AtomicBool::new(flag("TORCH_TPU_DEFER_AND_FUSE")),
         })
     }
 
@@ -199,8 +226,20 @@ impl Runtime {
         self.debug.store(on, Relaxed);
     }
 
+    /// Whether ops are put off and run together.
+    pub fn fused(&self) -> bool {
+        self.fused.load(Relaxed)
+    }
+
+    /// Puts ops off, or not; what was put off runs.
+    pub fn set_fused(&self, on: bool) -> Result<()> {
+        self.fused.store(on, Relaxed);
+        window::flush_all(self).map(|_| ())
+    }
+
     /// Waits for all work on a device, or on all.
     pub fn synchronize(&self, device: Option<usize>) -> Result<()> {
+        window::flush_all(self)?;
         let range = match device {
             Some(i) => std::slice::from_ref(self.device(i)?),
             None => &self.devices[..],

@@ -2,24 +2,25 @@
 
 use std::sync::Arc;
 
-use aten::Dims;
+use aten::{Dims, ScalarKind};
 use dtype::ElementType;
 use glue_abi::Arg;
 use parking_lot::MutexGuard;
-use pjrt::{Buffer, ExecuteOptions, HostArray, Placement};
+use pjrt::Buffer;
 use smallvec::SmallVec;
 
 use crate::cache::{self, Entry, Found};
 use crate::client::{DeviceState, Runtime, explain, name_origin, runtime, wait};
+use crate::execute::{Bits, Given, execute, expect};
 use crate::glue::Glue;
 use crate::make::make;
 use crate::origin::{Origin, current_line};
 use crate::parse::Parsed;
-use crate::pending::{PENDING, pending_checks};
+use crate::pending::{check_conditions, pending_checks};
 use crate::program::{Param, Produce};
 use crate::schema::OpHandle;
 use crate::storage::{Content, Dense, State, Storage, Tracked};
-use crate::{Error, Result};
+use crate::{Error, Result, window};
 
 /// The new tensors of a call, in the order of its returns.
 #[derive(Debug)]
@@ -37,6 +38,10 @@ pub struct ReturnedTensor {
 }
 
 impl Returned {
+    pub(crate) fn new(tensors: SmallVec<[Option<ReturnedTensor>; 2]>, entry: Arc<Entry>) -> Self {
+        Self { tensors, entry }
+    }
+
     /// As in [`Results::counts`].
     pub fn counts(&self) -> &[i32] {
         &self.entry.counts
@@ -65,34 +70,53 @@ pub enum Outcome {
 pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -> Result<Outcome> {
     let runtime = runtime()?;
     let state = runtime.device(device)?;
+    let defers = window::defers(runtime);
+    if !defers {
+        window::flush_all(runtime)?;
+    }
     let mut parsed = Parsed::new(device);
     // SAFETY: the caller's promise.
     unsafe { parsed.fill(op, args) }?;
     let found = match cache::get(&parsed.key) {
         Some(found) => found,
-        None => make(runtime, op, &parsed, glue, None)?,
+        None => make(op, &parsed, glue, None)?,
     };
     let Some(mut entry) = ready(found, glue)? else {
         return Ok(Outcome::Retry);
     };
+    if defers {
+        // Sizes are needed now, and a failed condition is the call's own error.
+        if !entry.computes_sizes && !entry.has_checks {
+            check_fits(&entry, &parsed)?;
+            return window::append(runtime, state, entry, &parsed, glue);
+        }
+        if window::flush_all(runtime)? {
+            // What it reads is there now.
+            return Ok(Outcome::Retry);
+        }
+    }
     if entry.computes_sizes {
         let sizes = read_sizes(runtime, state, &entry, &parsed, glue)?;
         let key = parsed.key.with_sizes(&sizes);
         let found = match cache::get(&key) {
             Some(found) => found,
-            None => make(runtime, op, &parsed, glue, Some((key, sizes)))?,
+            None => make(op, &parsed, glue, Some((key, sizes)))?,
         };
         match ready(found, glue)? {
             Some(second) => entry = second,
             None => return Ok(Outcome::Retry),
         }
     }
-    for &(scalar, element) in &entry.fits {
-        let (kind, bits) = parsed.scalars[scalar as usize];
-        crate::fits::check(kind, bits, element)?;
-    }
+    check_fits(&entry, &parsed)?;
     let results = run(runtime, state, &entry, &parsed, glue)?;
     finish(runtime, state, device, entry, &parsed, results).map(Outcome::Done)
+}
+
+fn check_fits(entry: &Entry, parsed: &Parsed<'_>) -> Result<()> {
+    entry.fits.iter().try_for_each(|&(scalar, element)| {
+        let (kind, bits) = parsed.scalars[scalar as usize];
+        crate::fits::check(kind, bits, element)
+    })
 }
 
 /// The program, if there is one to run; `None` after giving written tensors the sizes that they need first.
@@ -118,7 +142,7 @@ fn read_sizes(
 ) -> Result<Vec<i64>> {
     let results = run(runtime, state, entry, parsed, glue)?;
     // Sizes of wrong arguments mean nothing: the conditions come first. The host waits here anyway.
-    for pending in pending_checks(entry, &results.buffers, &results.origin) {
+    for pending in pending_checks(&entry.results, &results.buffers, &results.origin) {
         pending.verify()?;
     }
     let mut sizes = Vec::new();
@@ -139,6 +163,63 @@ struct Ran<'a> {
     origin: Arc<Origin>,
 }
 
+/// A call as its program sees it.
+struct Strict<'p, 'a> {
+    entry: &'p Entry,
+    parsed: &'p Parsed<'a>,
+    random: [u64; 3],
+}
+
+impl Given for Strict<'_, '_> {
+    fn dense(&self, slot: u32) -> Option<&Dense> {
+        match &self.parsed.slots[slot as usize].content {
+            Content::Dense(dense) => Some(dense),
+            _ => None,
+        }
+    }
+
+    fn scalar(&self, _: u32, i: u32) -> (ScalarKind, Bits) {
+        self.parsed.scalars[i as usize]
+    }
+
+    fn host(&self, _: u32, i: u32) -> (Bits, ElementType) {
+        let tensor = &self.parsed.tensors[i as usize];
+        (tensor.bits, tensor.element)
+    }
+
+    fn offset(&self, _: u32, i: u32) -> i64 {
+        self.parsed.tensors[i as usize].offset
+    }
+
+    fn target_offset(&self, _: u32, k: u32) -> i64 {
+        let tensor = self.entry.target_tensor[k as usize];
+        tensor.map_or(0, |i| self.parsed.tensors[i as usize].offset)
+    }
+
+    fn random(&self, _: u32) -> [u64; 3] {
+        self.random
+    }
+}
+
+/// The origin of what a call computes; with the line in debug mode.
+pub(crate) fn origin_of(runtime: &Runtime, entry: &Entry) -> Arc<Origin> {
+    if !runtime.debug() {
+        return entry.origin.clone();
+    }
+    Arc::new(Origin {
+        line: current_line(),
+        ..(*entry.origin).clone()
+    })
+}
+
+/// Random bits for a call, if its program takes some.
+pub(crate) fn random_of(entry: &Entry, parsed: &Parsed<'_>, glue: Glue) -> Result<[u64; 3]> {
+    if !entry.random {
+        return Ok([0; 3]);
+    }
+    glue.random(parsed.generator, parsed.device, entry.random_blocks)
+}
+
 /// Runs a program on the storages of a call.
 fn run<'a>(
     runtime: &Runtime,
@@ -147,96 +228,29 @@ fn run<'a>(
     parsed: &Parsed<'a>,
     glue: Glue,
 ) -> Result<Ran<'a>> {
-    let origin = if runtime.debug() {
-        Arc::new(Origin {
-            line: current_line(),
-            ..(*entry.origin).clone()
-        })
-    } else {
-        entry.origin.clone()
-    };
-    let Some(executable) = &entry.executable else {
+    let origin = origin_of(runtime, entry);
+    let Some(executable) = entry.executable(runtime, state)? else {
         return Ok(Ran {
             buffers: Vec::new(),
             locked: SmallVec::new(),
             origin,
         });
     };
-    if let Some(text) = &entry.text {
-        crate::record::note(text);
-    }
-    let client = &*runtime.client;
-    let mut made: SmallVec<[Arc<dyn Buffer>; 4]> = SmallVec::new();
-    for param in &entry.params {
-        made.push(match *param {
-            Param::Slot(_) => continue,
-            Param::Scalar(_, i) => {
-                let (kind, bits) = parsed.scalars[i as usize];
-                state
-                    .scalars
-                    .get(client, &*state.device, (bits, kind.element()))?
-            }
-            Param::Host(_, i) => {
-                let tensor = &parsed.tensors[i as usize];
-                state
-                    .scalars
-                    .get(client, &*state.device, (tensor.bits, tensor.element))?
-            }
-            Param::Offset(_, i) => {
-                let bits = [parsed.tensors[i as usize].offset as u64, 0];
-                state
-                    .scalars
-                    .get(client, &*state.device, (bits, ElementType::S64))?
-            }
-            Param::TargetOffset(_, k) => {
-                let tensor = entry.target_tensor[k as usize];
-                let bits = [tensor.map_or(0, |i| parsed.tensors[i as usize].offset as u64), 0];
-                state
-                    .scalars
-                    .get(client, &*state.device, (bits, ElementType::S64))?
-            }
-            Param::Random(_) => {
-                let words = glue.random(parsed.generator, parsed.device, entry.random_blocks)?;
-                let mut bytes = [0; 24];
-                for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-                    chunk.copy_from_slice(&word.to_le_bytes());
-                }
-                client.buffer_from_host(
-                    &HostArray::new(ElementType::U64, &[3], &bytes),
-                    Placement::Device(&*state.device),
-                )?
-            }
-        });
-    }
-    let (locked, keep) = lock_donated(entry, parsed);
-    let mut made = made.iter();
-    let mut arguments: SmallVec<[&dyn Buffer; 8]> = SmallVec::new();
-    for param in &entry.params {
-        let buffer = match *param {
-            Param::Slot(s) => match &parsed.slots[s as usize].content {
-                Content::Dense(dense) => Some(&dense.data.buffer),
-                _ => None,
-            },
-            _ => made.next(),
-        };
-        let lost = || Error::runtime("a storage lost its contents during the call");
-        arguments.push(&**buffer.ok_or_else(lost)?);
-    }
-    let outcome = if keep.is_empty() {
-        executable.execute(&[&arguments], &state.options)
-    } else {
-        let options = ExecuteOptions {
-            keep,
-            ..state.options.clone()
-        };
-        executable.execute(&[&arguments], &options)
+    let given = Strict {
+        entry,
+        parsed,
+        random: random_of(entry, parsed, glue)?,
     };
-    match outcome {
-        Ok(execution) => Ok(Ran {
-            buffers: execution.into_single(),
-            locked,
-            origin,
-        }),
+    let (locked, keep) = lock_donated(entry, parsed);
+    match execute(runtime, state, &**executable, &entry.params, &given, keep)? {
+        Ok(buffers) => {
+            expect(&origin, buffers.len(), entry.results.len())?;
+            Ok(Ran {
+                buffers,
+                locked,
+                origin,
+            })
+        }
         Err(e) => {
             let error = explain(parsed.device, state, e, &format!("{origin} failed"));
             for (_, mut state) in locked {
@@ -305,34 +319,12 @@ fn finish(
         mut locked,
         origin,
     } = ran;
-    if buffers.len() != entry.results.len() {
-        return Err(Error::runtime(format!(
-            "{origin} gave {} results, not {}",
-            buffers.len(),
-            entry.results.len()
-        )));
-    }
     if entry.has_checks {
-        let now = runtime.simulated || runtime.debug();
-        for pending in pending_checks(&entry, &buffers, &origin) {
-            if now {
-                pending.verify()?;
-            } else {
-                PENDING.lock().push(pending);
-            }
-        }
+        check_conditions(runtime, &entry.results, &buffers, &origin)?;
     }
     let mut tensors: SmallVec<[Option<ReturnedTensor>; 2]> = entry.returned.iter().map(|_| None).collect();
     for ((result, buffer), bytes) in entry.results.iter().zip(buffers).zip(&entry.result_bytes) {
-        let dense = |element: ElementType, dims: &Dims| {
-            let data = Tracked::new(buffer.clone(), *bytes, state.account, Some(origin.clone()));
-            state.issued(&data);
-            Dense {
-                data,
-                element,
-                dims: dims.clone(),
-            }
-        };
+        let dense = |element: ElementType, dims: &Dims| state.result(buffer.clone(), *bytes, &origin, element, dims);
         match result {
             Produce::Slot(s, element, dims) => {
                 let dense = dense(*element, dims);

@@ -35,6 +35,7 @@ pub struct Event(Arc<Shared>);
 impl Event {
     /// Records the work issued so far on a device.
     pub fn record(runtime: &Runtime, device: usize) -> Result<Self> {
+        crate::window::flush_all(runtime)?;
         let shared = Arc::new(Shared::default());
         // One more than the results, so that it cannot finish while they are being listed.
         shared.left.store(1, Ordering::Release);

@@ -1,11 +1,12 @@
 //! A call that has no program yet: metadata, where results go, the program, its entry.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use aten::{Call, Dims, OutMeta, TensorMeta};
 use dtype::ElementType;
-use pjrt::Program;
+use pjrt::{Executable, Program};
 use smallvec::SmallVec;
 
 use crate::cache::{self, Entry, Found, FreshMeta};
@@ -15,22 +16,20 @@ use crate::key::Key;
 use crate::node::{Fresh, Node, Slot, Source, Target};
 use crate::origin::Origin;
 use crate::parse::{ArgIn, Parsed, SlotIn, place};
-use crate::program::{Built, Produce, build, build_sizes};
+use crate::program::{Built, Param, Produce, build, build_sizes};
+use crate::record;
 use crate::schema::{OpHandle, TargetOf};
 use crate::view::contiguous;
 use crate::{Error, Result, code, element};
 
-/// Finds metadata, builds, compiles and caches the program for a call. With `sizes` the call's data-dependent sizes are
+/// Finds metadata, builds and caches the program for a call; it compiles when it first runs. With `sizes` the call's data-dependent sizes are
 /// known; without, an op that needs them gets the program that computes them.
 pub(crate) fn make(
-    runtime: &Runtime,
     op: &OpHandle,
     parsed: &Parsed<'_>,
     glue: Glue,
     sizes: Option<(Key, Vec<i64>)>,
 ) -> Result<Found> {
-    let started = Instant::now();
-    let state = runtime.device(parsed.device)?;
     let (key, sizes, first) = match sizes {
         Some((key, sizes)) => (key, sizes, false),
         None => (parsed.key.clone(), Vec::new(), op.def.sizes.is_some()),
@@ -66,7 +65,7 @@ pub(crate) fn make(
     let built = if first {
         build_sizes(name, &slots, &node)
     } else {
-        build(name, &slots, std::slice::from_ref(&node))
+        build(name, &slots, std::slice::from_ref(&node), &vec![true; slots.len()])
     };
     let built = match built {
         Ok(built) => built,
@@ -78,8 +77,7 @@ pub(crate) fn make(
         Err(e) => return Err(e.during(name)),
     };
     plan.fits = must_fit(op, &node);
-    let found = Found::Entry(Arc::new(compile(runtime, state, name, built, plan, first)?));
-    cache::note_compile(started.elapsed());
+    let found = Found::Entry(Arc::new(entry(name, node, slots, built, plan, first)));
     cache::insert(key, found.clone());
     Ok(found)
 }
@@ -93,40 +91,28 @@ struct Planned {
     fits: Vec<(u32, ElementType)>,
 }
 
-fn compile(
-    runtime: &Runtime,
-    state: &DeviceState,
-    name: &str,
-    built: Built,
-    plan: Planned,
-    first: bool,
-) -> Result<Entry> {
-    let bytes = |r: &Produce| match r {
+/// Bytes of a result on the device.
+pub(crate) fn result_bytes(result: &Produce) -> u64 {
+    match result {
         Produce::Slot(_, e, d) | Produce::Fresh(_, _, e, d) => {
             (d.iter().product::<i64>().max(0) as usize * e.host_bytes()) as u64
         }
         Produce::Check(..) => 1,
         Produce::Shown => 8,
-    };
-    tracing::debug!(op = name, program = built.text.as_str(), "compile");
-    let executable = if built.results.is_empty() {
-        None
-    } else {
-        let compiled = runtime
-            .client
-            .compile(&Program::mlir(&built.text), &runtime.options);
-        Some(compiled.map_err(|e| {
-            if std::env::var_os("TORCH_TPU_DUMP_FAILED").is_some() {
-                tracing::error!("{}", built.text);
-            }
-            explain(0, state, e, &format!("cannot compile {name}"))
-        })?)
-    };
-    Ok(Entry {
-        executable,
-        text: crate::record::kept(&built.text),
-        result_bytes: built.results.iter().map(bytes).collect(),
+    }
+}
+
+fn entry(name: &str, node: Node, slots: Vec<Slot>, built: Built, plan: Planned, first: bool) -> Entry {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Entry {
+        id: NEXT.fetch_add(1, Relaxed),
+        compiled: OnceLock::new(),
+        result_bytes: built.results.iter().map(result_bytes).collect(),
         has_checks: built.results.iter().any(|r| matches!(r, Produce::Check(..))),
+        random: built.params.iter().any(|p| matches!(p, Param::Random(_))),
+        text: built.text.into(),
+        node,
+        slots,
         params: built.params,
         results: built.results,
         donated: built.donated.iter().map(|(p, _)| *p).collect(),
@@ -141,7 +127,48 @@ fn compile(
         }),
         computes_sizes: first,
         fits: plan.fits,
-    })
+    }
+}
+
+impl Entry {
+    /// The compiled program; compiles it when this is its first run.
+    pub(crate) fn executable(
+        &self,
+        runtime: &Runtime,
+        state: &DeviceState,
+    ) -> Result<Option<&Arc<dyn Executable>>> {
+        record::note(&self.text);
+        if let Some(found) = self.compiled.get() {
+            return Ok(found.as_ref());
+        }
+        let made = if self.results.is_empty() {
+            None
+        } else {
+            Some(compile(runtime, state, &self.origin.op, &self.text)?)
+        };
+        // Two threads may have compiled it: either will do.
+        Ok(self.compiled.get_or_init(|| made).as_ref())
+    }
+}
+
+/// Compiles a program.
+pub(crate) fn compile(
+    runtime: &Runtime,
+    state: &DeviceState,
+    name: &str,
+    text: &str,
+) -> Result<Arc<dyn Executable>> {
+    let started = Instant::now();
+    tracing::debug!(op = name, program = text, "compile");
+    let compiled = runtime.client.compile(&Program::mlir(text), &runtime.options);
+    let compiled = compiled.map_err(|e| {
+        if std::env::var_os("TORCH_TPU_DUMP_FAILED").is_some() {
+            tracing::error!("{text}");
+        }
+        explain(0, state, e, &format!("cannot compile {name}"))
+    })?;
+    cache::note_compile(started.elapsed());
+    Ok(compiled)
 }
 
 /// Numbers that must fit the type of the first result.

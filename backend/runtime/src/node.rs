@@ -6,7 +6,7 @@
 use aten::{Call, Dims};
 use dtype::ElementType;
 
-use crate::view::{Plan, View};
+use crate::view::{Plan, View, memory_order, plan, reach};
 
 /// A storage as a window finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,25 @@ pub(crate) struct Place {
     /// Sizes of the value that the plan is for, when they are not the slot's own: after a change of element type, or
     /// because the storage grew.
     pub(crate) recast: Option<Dims>,
+    /// What the storage held when the plan was made.
+    pub(crate) base: (ElementType, Dims),
+}
+
+impl Place {
+    /// Elements of the storage up to the view's last.
+    pub(crate) fn reach(&self) -> i64 {
+        reach(&self.view)
+    }
+
+    /// What the storage holds after a write here.
+    pub(crate) fn after_write(&self) -> (ElementType, Dims) {
+        let dims = match (&self.plan, &self.recast) {
+            (Plan::Whole(order), _) => memory_order(order, &self.view),
+            (_, Some(to)) => to.clone(),
+            (_, None) => self.base.1.clone(),
+        };
+        (self.element, dims)
+    }
 }
 
 /// A tensor argument.
@@ -73,6 +92,26 @@ pub(crate) struct Fresh {
     pub(crate) element: ElementType,
     /// Bytes of its storage.
     pub(crate) nbytes: usize,
+}
+
+impl Fresh {
+    /// Its place in a storage of its own.
+    pub(crate) fn place(&self, slot: usize) -> Place {
+        let view = View {
+            sizes: self.sizes.clone(),
+            strides: self.strides.clone(),
+            offset: 0,
+        };
+        let elements: Dims = smallvec::smallvec![(self.nbytes / self.element.host_bytes()) as i64];
+        Place {
+            slot,
+            plan: plan(&elements, &view),
+            view,
+            element: self.element,
+            recast: None,
+            base: (self.element, elements),
+        }
+    }
 }
 
 /// One call.

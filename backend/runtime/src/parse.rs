@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::node::{Place, Slot};
 use crate::schema::{Numbers, OpHandle};
 use crate::storage::{Content, Storage};
-use crate::view::{Plan, View, extent, is_row_major, plan};
+use crate::view::{Plan, View, is_row_major, plan, reach};
 use crate::{Error, Result, element};
 
 /// A tensor argument, borrowed from the call.
@@ -72,6 +72,7 @@ impl<'a> SlotIn<'a> {
     pub(crate) fn slot(&self) -> Slot {
         let held = match &self.content {
             Content::Dense(d) => Some((d.element, d.dims.clone())),
+            Content::Pending(element, dims) => Some((*element, dims.clone())),
             _ => None,
         };
         Slot {
@@ -102,12 +103,7 @@ pub(crate) fn place(slot: &SlotIn<'_>, number: u32, element: ElementType, view: 
     let known = slot.slot();
     let (held, dims) = known.base();
     let count: i64 = dims.iter().product();
-    let reach = if view.sizes.contains(&0) {
-        0
-    } else {
-        view.offset + extent(&view)
-    };
-    let recast: Option<Dims> = (*held != element || reach > count)
+    let recast: Option<Dims> = (*held != element || reach(&view) > count)
         .then(|| SmallVec::from_slice(&[(slot.nbytes / element.host_bytes()) as i64]));
     let plan = plan(recast.as_deref().unwrap_or(dims), &view);
     Place {
@@ -116,6 +112,7 @@ pub(crate) fn place(slot: &SlotIn<'_>, number: u32, element: ElementType, view: 
         element,
         plan,
         recast,
+        base: known.base().clone(),
     }
 }
 
@@ -354,17 +351,19 @@ impl<'a> Parsed<'a> {
             self.slots.len() - 1
         }) as u32;
         let known = &self.slots[slot as usize];
-        let simple = match &known.content {
-            Content::Dense(dense) => {
-                dense.element == element
-                    && arg.offset == 0
-                    && dense.dims.as_slice() == sizes
-                    // To the letter: results' strides follow those of sizes of 1 too.
-                    && is_row_major(sizes, strides)
-            }
-            Content::Empty => false,
+        let holds = match &known.content {
+            Content::Dense(dense) => Some((dense.element, &dense.dims)),
+            Content::Pending(element, dims) => Some((*element, dims)),
+            Content::Empty => None,
             Content::Lost(why) => return Err(Error::runtime(why.clone())),
         };
+        let simple = holds.is_some_and(|(held, dims)| {
+            held == element
+                && arg.offset == 0
+                && dims.as_slice() == sizes
+                // To the letter: results' strides follow those of sizes of 1 too.
+                && is_row_major(sizes, strides)
+        });
         let tensor = Tensor {
             sizes,
             strides,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pjrt::Buffer;
 
-use crate::Result;
-use crate::cache::Entry;
+use crate::client::Runtime;
 use crate::origin::Origin;
 use crate::program::Produce;
+use crate::Result;
 
 /// A condition on data that is verified later.
 pub(crate) struct Pending {
@@ -37,11 +37,11 @@ impl Pending {
 
 /// The conditions among a run's results; each is followed by the value to show.
 pub(crate) fn pending_checks(
-    entry: &Entry,
+    results: &[Produce],
     buffers: &[Arc<dyn Buffer>],
     origin: &Arc<Origin>,
 ) -> Vec<Pending> {
-    let pairs = entry.results.iter().zip(buffers.windows(2));
+    let pairs = results.iter().zip(buffers.windows(2));
     pairs
         .filter_map(|(result, pair)| match result {
             Produce::Check(kind, message) => Some(Pending {
@@ -54,6 +54,21 @@ pub(crate) fn pending_checks(
             _ => None,
         })
         .collect()
+}
+
+/// Verifies the conditions among a run's results, or puts that off on a device whose results take their time.
+pub(crate) fn check_conditions(
+    runtime: &Runtime,
+    results: &[Produce],
+    buffers: &[Arc<dyn Buffer>],
+    origin: &Arc<Origin>,
+) -> Result<()> {
+    let pending = pending_checks(results, buffers, origin);
+    if runtime.simulated || runtime.debug() {
+        return pending.iter().try_for_each(Pending::verify);
+    }
+    PENDING.lock().extend(pending);
+    Ok(())
 }
 
 /// Verifies conditions that were put off; an error names the op and, where known, the line.

@@ -2,6 +2,7 @@
 
 use aten::{Check, Cx, Dims, Inputs, Value};
 use dtype::{Class, ElementType};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use stablehlo::{Arena, Argument, FunctionBuilder, Module, TensorType};
 
@@ -64,11 +65,11 @@ struct Found {
     donated: Vec<(Param, u32)>,
 }
 
-/// Builds the program of a window.
-pub(crate) fn build(name: &str, slots: &[Slot], nodes: &[Node]) -> Result<Built> {
+/// Builds the program of a window. `live` says of each storage whether its new value is wanted.
+pub(crate) fn build(name: &str, slots: &[Slot], nodes: &[Node], live: &[bool]) -> Result<Built> {
     // The first pass takes everything as a parameter and tells what was used: an op that fills does not read.
-    let all = pass(name, slots, nodes, None)?;
-    Ok(pass(name, slots, nodes, Some(&all.1))?.0)
+    let all = pass(name, slots, nodes, live, None)?;
+    Ok(pass(name, slots, nodes, live, Some(&all.1))?.0)
 }
 
 /// [`build`] for the program that computes an op's result sizes.
@@ -95,12 +96,18 @@ pub(crate) fn build_sizes(name: &str, slots: &[Slot], node: &Node) -> Result<Bui
     Ok(run(Some(&all.1))?.0)
 }
 
-fn pass(name: &str, slots: &[Slot], nodes: &[Node], found: Option<&Found>) -> Result<(Built, Found)> {
+fn pass(
+    name: &str,
+    slots: &[Slot],
+    nodes: &[Node],
+    live: &[bool],
+    found: Option<&Found>,
+) -> Result<(Built, Found)> {
     compose(name, slots, nodes, found, |window| {
         for i in 0..nodes.len() {
             window.node(i)?;
         }
-        window.finish()
+        window.finish(live)
     })
 }
 
@@ -133,8 +140,7 @@ where
             f,
             slots,
             nodes,
-            params: &params,
-            values,
+            params: params.iter().copied().zip(values.iter().copied()).collect(),
             current: vec![None; slots.len()],
             written: vec![false; slots.len()],
             outputs: Vec::new(),
@@ -238,8 +244,7 @@ struct Window<'w, 'a, 'f> {
     f: &'f mut FunctionBuilder<'a>,
     slots: &'w [Slot],
     nodes: &'w [Node],
-    params: &'w [Param],
-    values: &'w [Value],
+    params: FxHashMap<Param, Value>,
     /// What each storage holds at this point, once known.
     current: Vec<Option<(Value, ElementType, Dims)>>,
     written: Vec<bool>,
@@ -251,8 +256,7 @@ struct Window<'w, 'a, 'f> {
 impl Window<'_, '_, '_> {
     fn param(&mut self, param: Param) -> Result<Value> {
         self.needed.insert(param);
-        let at = self.params.iter().position(|p| *p == param);
-        at.map(|i| self.values[i])
+        self.lookup(param)
             .ok_or_else(|| Error::runtime(format!("{param:?} is not a parameter")))
     }
 
@@ -282,26 +286,34 @@ impl Window<'_, '_, '_> {
     /// The tensor's value.
     fn read(&mut self, place: &Place, param: Param) -> Result<Value> {
         let (value, element, dims) = self.base(place.slot)?;
-        let (value, dims) = match &place.recast {
+        let (plan, to) = self.planned(place, element, &dims)?;
+        let (value, dims) = match to {
             None => (value, dims),
             Some(to) => (
-                recast(self.f, value, element, &dims, place.element, to)?,
-                to.clone(),
+                recast(self.f, value, element, &dims, place.element, &to)?,
+                to,
             ),
         };
-        // A write earlier in the window may have changed the sizes that the plan was made for.
-        let fitting = self.replan(place, &dims);
         let offset = self.offset(place, param)?;
-        Emit { f: self.f }.read(value, &dims, place.element, &fitting, &place.view, offset)
+        Emit { f: self.f }.read(value, &dims, place.element, &plan, &place.view, offset)
     }
 
-    fn replan(&self, place: &Place, dims: &Dims) -> Plan {
-        let planned = place.recast.as_ref().unwrap_or(&self.slots[place.slot].base().1);
-        if planned == dims {
-            place.plan.clone()
-        } else {
-            plan(dims, &place.view)
+    /// The way to a tensor in what its storage holds now, and the sizes to recast that to first. An earlier call of the
+    /// window may have left something else than the plan was made for.
+    fn planned(&self, place: &Place, element: ElementType, dims: &Dims) -> Result<(Plan, Option<Dims>)> {
+        if place.base.0 == element && place.base.1 == *dims {
+            return Ok((place.plan.clone(), place.recast.clone()));
         }
+        let count: i64 = dims.iter().product();
+        let to: Option<Dims> = (element != place.element || place.reach() > count).then(|| {
+            let bytes = self.slots[place.slot].nbytes;
+            SmallVec::from_slice(&[(bytes / place.element.host_bytes()) as i64])
+        });
+        let plan = plan(to.as_ref().unwrap_or(dims), &place.view);
+        if plan.uses_offset() && !place.plan.uses_offset() && place.view.offset != 0 {
+            return Err(Error::runtime("a tensor lies in its storage in another way than was planned"));
+        }
+        Ok((plan, to))
     }
 
     fn write(&mut self, place: &Place, param: Param, new: Value) -> Result<()> {
@@ -310,17 +322,17 @@ impl Window<'_, '_, '_> {
             (v, place.element, dims)
         } else {
             let (old, old_element, old_dims) = self.base(place.slot)?;
-            let (base, dims) = match &place.recast {
-                None => (old, old_dims.clone()),
+            let (plan, to) = self.planned(place, old_element, &old_dims)?;
+            let (base, dims) = match to {
+                None => (old, old_dims),
                 Some(to) => (
-                    recast(self.f, old, old_element, &old_dims, place.element, to)?,
-                    to.clone(),
+                    recast(self.f, old, old_element, &old_dims, place.element, &to)?,
+                    to,
                 ),
             };
-            let fitting = self.replan(place, &dims);
             let offset = self.offset(place, param)?;
             let (v, dims) =
-                Emit { f: self.f }.write(base, &dims, place.element, &fitting, &place.view, offset, new)?;
+                Emit { f: self.f }.write(base, &dims, place.element, &plan, &place.view, offset, new)?;
             (v, place.element, dims)
         };
         self.current[place.slot] = Some((value, element, dims));
@@ -360,10 +372,7 @@ impl Window<'_, '_, '_> {
     }
 
     fn lookup(&self, param: Param) -> Option<Value> {
-        self.params
-            .iter()
-            .position(|p| *p == param)
-            .map(|i| self.values[i])
+        self.params.get(&param).copied()
     }
 
     fn is_unused(&self, place: &Place) -> bool {
@@ -509,10 +518,10 @@ impl Window<'_, '_, '_> {
         }
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, live: &[bool]) -> Result<()> {
         let mut outputs = Vec::new();
         for s in 0..self.slots.len() {
-            if !self.written[s] {
+            if !self.written[s] || !live[s] {
                 continue;
             }
             if let Some((value, element, dims)) = self.current[s].clone() {

@@ -85,6 +85,8 @@ pub enum Content {
     Empty,
     /// Written.
     Dense(Dense),
+    /// A call that was put off writes it: element type and sizes of what it will hold.
+    Pending(ElementType, Dims),
     /// Lost in a failed execution that consumed it; the text says which.
     Lost(String),
 }
@@ -132,6 +134,16 @@ impl Storage {
         let made = Self::new(nbytes, device);
         made.state.lock().content = Content::Dense(dense);
         made
+    }
+
+    /// One more holder of a storage, which is always behind an `Arc`.
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        let me = std::ptr::from_ref(self);
+        // SAFETY: storages are made by `new` and `filled` alone, which give an `Arc`; whoever lent `self` holds one.
+        unsafe {
+            Arc::increment_strong_count(me);
+            Arc::from_raw(me)
+        }
     }
 
     /// Changes the size; leading bytes stay, new ones read as zeros.

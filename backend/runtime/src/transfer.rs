@@ -7,7 +7,7 @@ use glue_abi::{Arg, SchemaKind, Tag, TensorArg};
 use pjrt::{HostArray, Placement};
 
 use crate::client::{DeviceState, explain, runtime};
-use crate::dispatch::{dispatch, read_error};
+use crate::dispatch::{Outcome, dispatch, read_error};
 use crate::glue::Glue;
 use crate::memory::human;
 use crate::node::Place;
@@ -15,7 +15,7 @@ use crate::parse::{SlotIn, Tensor, is_identity, list, storage};
 use crate::schema::{OpHandle, Schema, SchemaEntry};
 use crate::storage::{Content, Dense, Storage, Tracked};
 use crate::view::{contiguous, is_contiguous};
-use crate::{Error, Result, element};
+use crate::{Error, Result, element, window};
 
 /// `dst = src`, converted.
 fn copy_into(cx: &mut Cx<'_, '_>) -> Lowered {
@@ -120,8 +120,12 @@ unsafe fn run_copy(src: &TensorArg, dst: &TensorArg, device: usize) -> Result<()
     };
     let args = [tensor(dst), tensor(src)];
     let glue = Glue::none();
-    // SAFETY: the caller's promise; the copy's metadata needs no glue.
-    unsafe { dispatch(&COPY_HANDLE, &args, device, glue) }.map(|_| ())
+    loop {
+        // SAFETY: the caller's promise; the copy's metadata needs no glue.
+        if let Outcome::Done(_) = unsafe { dispatch(&COPY_HANDLE, &args, device, glue) }? {
+            return Ok(());
+        }
+    }
 }
 
 /// Copies between device tensors of equal sizes, converting the elements.
@@ -130,6 +134,11 @@ unsafe fn run_copy(src: &TensorArg, dst: &TensorArg, device: usize) -> Result<()
 /// Pointers in the arguments are good for the call.
 pub unsafe fn copy(src: &TensorArg, dst: &TensorArg) -> Result<()> {
     let runtime = runtime()?;
+    if window::defers(runtime) && src.device == dst.device {
+        // SAFETY: the caller's promise.
+        return unsafe { run_copy(src, dst, dst.device as usize) };
+    }
+    window::flush_all(runtime)?;
     // SAFETY: the caller's promise.
     let (from, to) = unsafe { (described(src)?, described(dst)?) };
     if to.tensor.sizes.contains(&0) {
@@ -226,6 +235,7 @@ unsafe fn materialize(from: &Described<'_>, arg: &TensorArg) -> Result<Dense> {
     };
     // SAFETY: the temporary outlives the call, `arg` by the caller's promise.
     unsafe { run_copy(arg, &dst, device) }?;
+    window::flush_all(runtime()?)?;
     let content = temporary.state.lock().content.clone();
     match content {
         Content::Dense(dense) => Ok(dense),
@@ -239,6 +249,7 @@ unsafe fn materialize(from: &Described<'_>, arg: &TensorArg) -> Result<Dense> {
 /// Pointers in `dst` are good for the call.
 pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
     let runtime = runtime()?;
+    window::flush_for(runtime, dst)?;
     // SAFETY: the caller's promise.
     let to = unsafe { described(dst) }?;
     let device = to.storage.device;
@@ -272,7 +283,7 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
 /// Pointers in `src` are good for the call.
 pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
     // A value may lie in memory that a forked child can read: refused all the same, as every other access is.
-    runtime()?;
+    window::flush_all(runtime()?)?;
     // SAFETY: the caller's promise.
     let from = unsafe { described(src) }?;
     crate::pending::verify_pending()?;

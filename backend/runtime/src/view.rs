@@ -92,14 +92,25 @@ pub(crate) fn is_row_major(sizes: &[i64], strides: &[i64]) -> bool {
     })
 }
 
-/// Elements from the first to the last of a view, both counted.
-pub(crate) fn extent(view: &View) -> i64 {
-    1 + view
-        .sizes
-        .iter()
-        .zip(&view.strides)
-        .map(|(n, s)| (n - 1) * s)
-        .sum::<i64>()
+fn ascends(order: &[u8]) -> bool {
+    order.windows(2).all(|w| w[0] < w[1])
+}
+
+/// Sizes of a storage's value after a tensor that is all of it was written, as [`Emit::write_whole`] leaves it.
+pub(crate) fn memory_order(order: &[u8], view: &View) -> Dims {
+    if ascends(order) {
+        return view.sizes.clone();
+    }
+    order.iter().map(|&i| view.sizes[i as usize]).collect()
+}
+
+/// Elements of the storage up to the view's last.
+pub(crate) fn reach(view: &View) -> i64 {
+    if view.sizes.contains(&0) {
+        return 0;
+    }
+    let span: i64 = view.sizes.iter().zip(&view.strides).map(|(n, s)| (n - 1) * s).sum();
+    view.offset + 1 + span
 }
 
 /// Picks the way for a view of a value of these sizes, whose elements reach at least as far as the view.
@@ -437,7 +448,7 @@ impl Emit<'_, '_> {
 
     /// The new value of a storage that the tensor fills.
     pub(crate) fn write_whole(&mut self, order: &[u8], view: &View, new: Value) -> Result<(Value, Dims)> {
-        if order.windows(2).all(|w| w[0] < w[1]) {
+        if ascends(order) {
             return Ok((new, view.sizes.clone()));
         }
         self.out_of_view(new, order, view)

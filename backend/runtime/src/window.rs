@@ -1,0 +1,445 @@
+//! The pending window of a device: calls that were put off, in order, and the storages that they touch.
+//!
+//! A call that is put off has its metadata at once; a storage that it writes holds [`Content::Pending`] until the window
+//! runs. Whoever looks into storages runs the window first ([`flush_all`]), so nobody else ever meets that.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use aten::{Dims, ScalarKind};
+use dtype::ElementType;
+use glue_abi::TensorArg;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::cache::Entry;
+use crate::client::{DeviceState, Runtime, explain};
+use crate::dispatch::{Outcome, Returned, ReturnedTensor, origin_of, random_of};
+use crate::execute::{Bits, Given, execute, expect};
+use crate::fused::{self, Program};
+use crate::glue::Glue;
+use crate::node::{Slot, Target};
+use crate::origin::Origin;
+use crate::parse::Parsed;
+use crate::program::{Param, Produce};
+use crate::storage::{Content, Dense, Storage};
+use crate::{Error, Result};
+
+/// A window of this many calls runs.
+const LIMIT: usize = 2048;
+
+/// Calls put off on all devices: nearly always zero outside fused mode, and then nothing else is looked at.
+static PENDING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Scopes that are open on this thread: a decomposition's ops become one program.
+    static SCOPES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A storage in a window.
+#[derive(Debug)]
+pub(crate) struct Held {
+    storage: Arc<Storage>,
+    /// As the window found it.
+    pub(crate) slot: Slot,
+    /// What it holds: at first as found, then what the calls wrote.
+    content: Content,
+    /// The last call that uses it.
+    last: usize,
+    /// The last call that writes it.
+    writer: Option<usize>,
+}
+
+/// A call that was put off.
+#[derive(Debug)]
+pub(crate) struct Deferred {
+    pub(crate) entry: Arc<Entry>,
+    /// For each storage of the call: its place in the window.
+    pub(crate) slots: SmallVec<[u32; 4]>,
+    /// For each target that is a new tensor: its storage's place in the window.
+    pub(crate) fresh: SmallVec<[Option<u32>; 2]>,
+    scalars: SmallVec<[(ScalarKind, Bits); 2]>,
+    tensors: SmallVec<[(i64, Bits, ElementType); 4]>,
+    random: [u64; 3],
+    origin: Arc<Origin>,
+}
+
+/// Calls that were put off.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) slots: Vec<Held>,
+    pub(crate) nodes: Vec<Deferred>,
+    by_storage: FxHashMap<usize, u32>,
+}
+
+/// Whether the calling thread's ops are put off.
+#[inline]
+pub(crate) fn defers(runtime: &Runtime) -> bool {
+    (runtime.fused() || SCOPES.get() > 0) && !runtime.debug()
+}
+
+/// From here to [`close_scope`] ops of this thread are put off, to run as one program.
+pub fn open_scope() {
+    SCOPES.set(SCOPES.get() + 1);
+}
+
+/// Ends the innermost scope; with the outermost one its ops run, unless the mode puts them off anyway.
+pub fn close_scope() -> Result<()> {
+    let left = SCOPES.get().saturating_sub(1);
+    SCOPES.set(left);
+    match crate::runtime_if_started() {
+        Some(runtime) if left == 0 && !runtime.fused() => flush(runtime, true).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// Runs what was put off on all devices; whether there was anything.
+#[inline]
+pub(crate) fn flush_all(runtime: &Runtime) -> Result<bool> {
+    if PENDING.load(Relaxed) == 0 {
+        return Ok(false);
+    }
+    flush(runtime, SCOPES.get() > 0)
+}
+
+/// Runs what was put off on all devices, if the client was started.
+pub fn flush_pending() -> Result<()> {
+    match crate::runtime_if_started() {
+        Some(runtime) => flush_all(runtime).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// Runs what was put off if a tensor's storage is in it.
+pub(crate) fn flush_for(runtime: &Runtime, tensor: &TensorArg) -> Result<()> {
+    if PENDING.load(Relaxed) != 0 {
+        let touched = |state: &DeviceState| {
+            state.window.lock().by_storage.contains_key(&(tensor.storage as usize))
+        };
+        if runtime.devices.iter().any(touched) {
+            flush_all(runtime)?;
+        }
+    }
+    Ok(())
+}
+
+/// `now`: as one program, though that must be compiled first.
+fn flush(runtime: &Runtime, now: bool) -> Result<bool> {
+    let mut any = false;
+    for (index, state) in runtime.devices.iter().enumerate() {
+        let mut guard = state.window.lock();
+        if guard.nodes.is_empty() {
+            continue;
+        }
+        any = true;
+        let mut window = std::mem::take(&mut *guard);
+        PENDING.fetch_sub(window.nodes.len(), Relaxed);
+        // The lock is held meanwhile: calls of other threads come after these.
+        let outcome = window.run(runtime, state, index, now);
+        window.settle(&outcome);
+        outcome.map_err(|(_, e)| e)?;
+    }
+    Ok(any)
+}
+
+/// Whether a storage is the same as when the call was described.
+fn unchanged(then: &Content, now: &Content) -> bool {
+    match (then, now) {
+        (Content::Dense(a), Content::Dense(b)) => Arc::ptr_eq(&a.data, &b.data),
+        (Content::Pending(a, b), Content::Pending(c, d)) => a == c && b == d,
+        (Content::Empty, Content::Empty) => true,
+        _ => false,
+    }
+}
+
+/// Puts a call off.
+pub(crate) fn append(
+    runtime: &Runtime,
+    state: &DeviceState,
+    entry: Arc<Entry>,
+    parsed: &Parsed<'_>,
+    glue: Glue,
+) -> Result<Outcome> {
+    let random = random_of(&entry, parsed, glue)?;
+    let origin = origin_of(runtime, &entry);
+    let mut window = state.window.lock();
+    // Another thread may have written between the call's description and here.
+    for slot in &parsed.slots {
+        if !unchanged(&slot.content, &slot.storage.state.lock().content) {
+            return Ok(Outcome::Retry);
+        }
+    }
+    let number = window.nodes.len();
+    let slots = parsed.slots.iter().zip(&entry.slots);
+    let slots = slots.map(|(given, slot)| window.hold(given.storage, slot, &given.content, number));
+    let slots: SmallVec<[u32; 4]> = slots.collect();
+    let mut fresh = SmallVec::new();
+    let mut tensors: SmallVec<[Option<ReturnedTensor>; 2]> = entry.returned.iter().map(|_| None).collect();
+    for (k, target) in entry.node.targets.iter().enumerate() {
+        fresh.push(match target {
+            Target::Skip => None,
+            Target::Write(place) => {
+                let (element, dims) = place.after_write();
+                window.write(slots[place.slot], element, dims, number);
+                None
+            }
+            Target::Fresh(new) => {
+                let place = new.place(0);
+                let storage = Storage::new(new.nbytes, parsed.device);
+                let slot = Slot {
+                    held: None,
+                    blank: place.base.clone(),
+                    nbytes: new.nbytes,
+                };
+                let at = window.add(storage.clone(), slot, Content::Empty, number);
+                let (element, dims) = place.after_write();
+                window.write(at, element, dims, number);
+                if let Some(i) = entry.fresh_of[k] {
+                    tensors[i as usize] = Some(ReturnedTensor { storage });
+                }
+                Some(at)
+            }
+        });
+    }
+    window.nodes.push(Deferred {
+        slots,
+        fresh,
+        scalars: parsed.scalars.as_slice().into(),
+        tensors: parsed.tensors.iter().map(|t| (t.offset, t.bits, t.element)).collect(),
+        random,
+        origin,
+        entry: entry.clone(),
+    });
+    PENDING.fetch_add(1, Relaxed);
+    let full = window.nodes.len() >= LIMIT;
+    drop(window);
+    if full {
+        flush_all(runtime)?;
+    }
+    Ok(Outcome::Done(Returned::new(tensors, entry)))
+}
+
+impl Window {
+    fn hold(&mut self, storage: &Storage, slot: &Slot, content: &Content, node: usize) -> u32 {
+        if let Some(&at) = self.by_storage.get(&(std::ptr::from_ref(storage) as usize)) {
+            self.slots[at as usize].last = node;
+            return at;
+        }
+        self.add(storage.shared(), slot.clone(), content.clone(), node)
+    }
+
+    fn add(&mut self, storage: Arc<Storage>, slot: Slot, content: Content, node: usize) -> u32 {
+        let at = self.slots.len() as u32;
+        self.by_storage.insert(Arc::as_ptr(&storage) as usize, at);
+        self.slots.push(Held {
+            storage,
+            slot,
+            content,
+            last: node,
+            writer: None,
+        });
+        at
+    }
+
+    fn write(&mut self, at: u32, element: ElementType, dims: Dims, node: usize) {
+        let held = &mut self.slots[at as usize];
+        held.writer = Some(node);
+        held.storage.state.lock().content = Content::Pending(element, dims);
+    }
+
+    /// Storages that somebody other than the window holds.
+    fn live(&self) -> Vec<bool> {
+        self.slots.iter().map(|s| Arc::strong_count(&s.storage) > 1).collect()
+    }
+
+    /// Runs all calls; an error comes with the number of calls before it.
+    fn run(
+        &mut self,
+        runtime: &Runtime,
+        state: &DeviceState,
+        device: usize,
+        now: bool,
+    ) -> std::result::Result<(), (usize, Error)> {
+        if self.nodes.len() > 1
+            && let Some(program) = fused::find(runtime, state, self, &self.live(), now)
+        {
+            return self.run_fused(runtime, state, device, &program).map_err(|e| (0, e));
+        }
+        (0..self.nodes.len()).try_for_each(|n| self.run_one(runtime, state, device, n).map_err(|e| (n, e)))
+    }
+
+    /// Parameters that must not be consumed: somebody else holds the buffer.
+    fn kept(&self, donated: &[u32], params: &[Param], at: impl Fn(u32) -> u32) -> SmallVec<[i64; 4]> {
+        let shared = |p: &&u32| match params[**p as usize] {
+            Param::Slot(s) => match &self.slots[at(s) as usize].content {
+                Content::Dense(d) => Arc::strong_count(&d.data) > 1,
+                _ => true,
+            },
+            _ => true,
+        };
+        donated.iter().filter(shared).map(|p| i64::from(*p)).collect()
+    }
+
+    fn run_one(&mut self, runtime: &Runtime, state: &DeviceState, device: usize, n: usize) -> Result<()> {
+        let (entry, origin) = (self.nodes[n].entry.clone(), self.nodes[n].origin.clone());
+        if let Some(executable) = entry.executable(runtime, state)? {
+            let map = &self.nodes[n].slots;
+            let keep = self.kept(&entry.donated, &entry.params, |s| map[s as usize]);
+            let given = One {
+                window: self,
+                node: &self.nodes[n],
+            };
+            let buffers = execute(runtime, state, &**executable, &entry.params, &given, keep)?
+                .map_err(|e| explain(device, state, e, &format!("{origin} failed")))?;
+            expect(&origin, buffers.len(), entry.results.len())?;
+            for ((result, buffer), bytes) in entry.results.iter().zip(buffers).zip(&entry.result_bytes) {
+                let (at, element, dims) = match result {
+                    Produce::Slot(s, element, dims) => (Some(self.nodes[n].slots[*s as usize]), element, dims),
+                    Produce::Fresh(_, k, element, dims) => (self.nodes[n].fresh[*k as usize], element, dims),
+                    Produce::Check(..) | Produce::Shown => continue,
+                };
+                if let Some(at) = at {
+                    let dense = state.result(buffer, *bytes, &origin, *element, dims);
+                    self.slots[at as usize].content = Content::Dense(dense);
+                }
+            }
+        }
+        // What nobody will look at any more goes, as it would have at once.
+        for held in &mut self.slots {
+            if held.last == n && Arc::strong_count(&held.storage) == 1 {
+                held.content = Content::Empty;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_fused(
+        &mut self,
+        runtime: &Runtime,
+        state: &DeviceState,
+        device: usize,
+        program: &Program,
+    ) -> Result<()> {
+        crate::record::note(&program.text);
+        let keep = self.kept(&program.donated, &program.params, |s| s);
+        let given = Many { window: self };
+        let buffers = execute(runtime, state, &*program.executable, &program.params, &given, keep)?
+            .map_err(|e| explain(device, state, e, &format!("{} failed", program.origin)))?;
+        expect(&program.origin, buffers.len(), program.results.len())?;
+        for (result, buffer) in program.results.iter().zip(buffers) {
+            if let Produce::Slot(s, element, dims) = result {
+                let held = &mut self.slots[*s as usize];
+                let origin = held.writer.map_or(&program.origin, |n| &self.nodes[n].origin);
+                let bytes = crate::make::result_bytes(result);
+                held.content = Content::Dense(state.result(buffer, bytes, origin, *element, dims));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives storages what the calls left in them.
+    fn settle(self, outcome: &std::result::Result<(), (usize, Error)>) {
+        for held in self.slots {
+            let lost = match (outcome, held.writer) {
+                (Err((done, e)), Some(writer)) if writer >= *done => Some(e),
+                _ => None,
+            };
+            let mut state = held.storage.state.lock();
+            if matches!(state.content, Content::Pending(..)) {
+                state.content = match lost {
+                    Some(e) => Content::Lost(format!("this tensor was not computed: {e}")),
+                    None => held.content,
+                };
+            }
+        }
+    }
+}
+
+/// One call of a window, with numbers of its own storages.
+struct One<'w> {
+    window: &'w Window,
+    node: &'w Deferred,
+}
+
+/// All calls of a window.
+struct Many<'w> {
+    window: &'w Window,
+}
+
+impl Deferred {
+    fn target_offset(&self, k: u32) -> i64 {
+        self.entry.target_tensor[k as usize].map_or(0, |i| self.tensors[i as usize].0)
+    }
+}
+
+impl Window {
+    fn dense(&self, slot: u32) -> Option<&Dense> {
+        match &self.slots[slot as usize].content {
+            Content::Dense(dense) => Some(dense),
+            _ => None,
+        }
+    }
+}
+
+impl Given for One<'_> {
+    fn dense(&self, slot: u32) -> Option<&Dense> {
+        self.window.dense(self.node.slots[slot as usize])
+    }
+
+    fn scalar(&self, _: u32, i: u32) -> (ScalarKind, Bits) {
+        self.node.scalars[i as usize]
+    }
+
+    fn host(&self, _: u32, i: u32) -> (Bits, ElementType) {
+        let (_, bits, element) = self.node.tensors[i as usize];
+        (bits, element)
+    }
+
+    fn offset(&self, _: u32, i: u32) -> i64 {
+        self.node.tensors[i as usize].0
+    }
+
+    fn target_offset(&self, _: u32, k: u32) -> i64 {
+        self.node.target_offset(k)
+    }
+
+    fn random(&self, _: u32) -> [u64; 3] {
+        self.node.random
+    }
+}
+
+impl Many<'_> {
+    fn one(&self, node: u32) -> One<'_> {
+        One {
+            window: self.window,
+            node: &self.window.nodes[node as usize],
+        }
+    }
+}
+
+impl Given for Many<'_> {
+    fn dense(&self, slot: u32) -> Option<&Dense> {
+        self.window.dense(slot)
+    }
+
+    fn scalar(&self, node: u32, i: u32) -> (ScalarKind, Bits) {
+        self.one(node).scalar(node, i)
+    }
+
+    fn host(&self, node: u32, i: u32) -> (Bits, ElementType) {
+        self.one(node).host(node, i)
+    }
+
+    fn offset(&self, node: u32, i: u32) -> i64 {
+        self.one(node).offset(node, i)
+    }
+
+    fn target_offset(&self, node: u32, k: u32) -> i64 {
+        self.one(node).target_offset(node, k)
+    }
+
+    fn random(&self, node: u32) -> [u64; 3] {
+        self.one(node).random(node)
+    }
+}
