@@ -55,12 +55,12 @@ def programs(wanted: bool) -> Iterator[list[str]]:
     if not wanted:
         yield found
         return
-    _core.take_programs()
+    # Forgets what ran before.
     _core.record_programs(True)
     try:
         yield found
     finally:
         torch.tpu.synchronize()
+        # Sorted: the order of costs is part of the report.
+        found.extend(sorted(set(_core.take_programs())))
         _core.record_programs(False)
-        # Sorted: the order is that of threads, the same set must give the same report.
-        found.extend(sorted(_core.take_programs()))
