@@ -191,10 +191,12 @@ fn table(text: &mut String, section: &str, entries: &[(&String, &Entry)]) {
 
 /// Three digits are enough of an error.
 fn ulps(ulps: f64) -> String {
-    match ulps {
-        u if u == 0.0 => "0".to_owned(),
-        u if u < 1000.0 => format!("{u:.1}"),
-        u => format!("{u:.1e}"),
+    if ulps == 0.0 {
+        "0".to_owned()
+    } else if ulps < 1000.0 {
+        format!("{ulps:.1}")
+    } else {
+        format!("{ulps:.1e}")
     }
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::{Error, Result};
 
 /// How much of a dead child's standard error is told.
-const LAST_WORDS: u64 = 3000;
+const LAST_WORDS: usize = 3000;
+const READ_BACK: u64 = 1 << 16;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -111,11 +112,11 @@ impl LineProcess {
     fn words(&self, from: u64) -> String {
         let read = || -> std::io::Result<String> {
             let mut file = File::open(&self.log)?;
-            let from = from.max(file.metadata()?.len().saturating_sub(LAST_WORDS));
+            let from = from.max(file.metadata()?.len().saturating_sub(READ_BACK));
             file.seek(SeekFrom::Start(from))?;
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+            Ok(last_words(&String::from_utf8_lossy(&bytes)))
         };
         match read() {
             Ok(words) if !words.is_empty() => words,
@@ -134,6 +135,17 @@ impl Drop for LineProcess {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The end of what a child said, without the list of modules that Python ends a crash with.
+fn last_words(log: &str) -> String {
+    let telling = log
+        .lines()
+        .filter(|line| !line.starts_with("Extension modules: "));
+    let text = telling.collect::<Vec<_>>().join("\n");
+    let text = text.trim();
+    let skipped = text.chars().count().saturating_sub(LAST_WORDS);
+    text.chars().skip(skipped).collect()
 }
 
 #[cfg(test)]
@@ -169,6 +181,13 @@ mod tests {
             Err(Silence::Died(words)) => assert_eq!(words, "signal: 9 (SIGKILL): new"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn pythons_list_of_modules_is_nobodys_last_word() {
+        let log = "Fatal Python error: Aborted\n  File a.py\n\nExtension modules: torch._C (total: 118)\n";
+        assert_eq!(last_words(log), "Fatal Python error: Aborted\n  File a.py");
+        assert_eq!(last_words(&"é".repeat(4000)).chars().count(), LAST_WORDS);
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Suite {
     fn run(&self, name: &TestName) -> Result<Completion, Failed> {
         let client = Client::new(&self.layout, &harness())?;
         let limit = match conformance::layout::setting("_SAMPLES") {
-            None => self.mode.limit(name.target),
+            None => self.mode.limit(name, self.seed),
             Some(text) if text == "all" => None,
             Some(text) => Some(text.parse().map_err(|_| {
                 format!("TORCH_TPU_CONFORMANCE_SAMPLES is {text:?}; it can be a number or \"all\"")

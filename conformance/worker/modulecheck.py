@@ -1,4 +1,4 @@
-"""A module of torch's database: forward, gradients and buffers on the device and on the CPU, in training and evaluation."""
+"""A module of torch's database: forward, gradients and buffers, on the device and on the CPU."""
 
 import copy
 import dataclasses

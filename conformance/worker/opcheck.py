@@ -10,7 +10,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .compare import Differs, check
+from .compare import Differs, check, comparing
 from .invariants import comparable
 from .moving import copied, mover
 
@@ -42,7 +42,9 @@ class Outcome:
     messages: list[str] = dataclasses.field(default_factory=list)
 
     def fail(self, where: str, why: object) -> None:
-        """Counts a failure; the first few are told."""
+        """Counts a failure; the first few are told. Where nothing is compared, a difference is none."""
+        if isinstance(why, Differs) and not comparing():
+            return
         self.failed += 1
         if len(self.messages) < MESSAGES:
             text = str(why) if isinstance(why, Differs) else f"{type(why).__name__}: {why}"
@@ -99,12 +101,27 @@ class _Text(str):
 
 
 def chosen(samples: Iterable, limit: int | None, seed: int) -> list:
-    """All samples, or ``limit`` of them spread over the list from a start that the seed decides."""
+    """All samples, or ``limit`` of them spread over the list from a start that the seed decides.
+
+    The first of few is one that tells much, where there is one: a sample with axes and arguments finds a wrong axis, an
+    empty one does not.
+    """
     every = list(samples)
     if limit is None or len(every) <= limit:
         return every
     step = len(every) / limit
-    return [every[int(seed + i * step) % len(every)] for i in range(limit)]
+    few = [every[int(seed + i * step) % len(every)] for i in range(limit)]
+    telling = [s for s in every if _tells_much(s)]
+    if telling and not any(_tells_much(s) for s in few):
+        few[0] = telling[seed % len(telling)]
+    return few
+
+
+def _tells_much(sample: object) -> bool:
+    if not isinstance(sample, SampleInput):
+        return True
+    first = next((t for t in tree_flatten(sample.input)[0] if isinstance(t, Tensor)), None)
+    return first is not None and first.dim() > 1 and first.numel() > 1 and bool(sample.args or sample.kwargs)
 
 
 def samples_of(op: OpInfo, dtype: torch.dtype, *, grad: bool, limit: int | None, seed: int) -> list[SampleInput]:

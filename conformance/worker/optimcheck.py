@@ -1,4 +1,4 @@
-"""An optimizer of torch's database: some steps on small parameters, on the device and on the CPU, one by one, in lists and fused."""
+"""An optimizer of torch's database: some steps on small parameters, on the device and on the CPU, in each way."""
 
 import copy
 import dataclasses
@@ -60,7 +60,7 @@ class _Case:
 
 
 def _numbers(state: dict) -> dict:
-    """Of a state what is compared: which device counts the steps is the optimizer's choice, and so is a number or a tensor."""
+    """Of a state what is compared: where the steps are counted, and as what, is the optimizer's choice."""
     return {name: value for name, value in state.items() if isinstance(value, Tensor) and name != "step"}
 
 

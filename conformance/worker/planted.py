@@ -1,7 +1,7 @@
 """Faults that a test of the harness plants, to see them reported.
 
-``TORCH_TPU_CONFORMANCE_PLANT`` names tests: ``hang=TEST``, ``abort=TEST`` and ``wrong=TEST``, separated by commas. Nothing
-but this file reads it.
+``TORCH_TPU_CONFORMANCE_PLANT`` names tests: ``hang=TEST``, ``abort=TEST`` and ``wrong=TEST``, separated by commas.
+Nothing but this file reads it.
 """
 
 import os

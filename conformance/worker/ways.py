@@ -1,12 +1,11 @@
 """How the device runs an op, and with which programs: asked of the runtime."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._python_dispatch import TorchDispatchMode
-
 from torch_tpu import _core, _decompose
 
 DEVICE = "tpu"
@@ -19,7 +18,9 @@ class _Seen(TorchDispatchMode):
         super().__init__()
         self.ops: set[str] = set()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: torch._ops.OpOverload, types: Sequence[type], args: tuple = (), kwargs: dict | None = None
+    ) -> object:
         name, overload = func._schema.name, func._schema.overload_name
         self.ops.add(f"{name}.{overload}" if overload else name)
         return func(*args, **(kwargs or {}))

@@ -63,15 +63,19 @@ class TestsFailed(DevError):
         self.counts = found
 
 
+NEXTEST = ("cargo", "nextest", "run", "--release", "--locked", "--no-fail-fast")
+# It has a stage of its own, once the libraries that it tests are in place.
+NOT_THE_SUITE = ("--exclude", "conformance")
+
+
 def rust(console: Console) -> Counts:
-    command = ["cargo", "nextest", "run", "--release", "--workspace", "--locked", "--no-fail-fast"]
+    command = [*NEXTEST, "--workspace", *NOT_THE_SUITE]
     return run_counted(console, "cargo nextest", command, counts.nextest)
 
 
 def rust_fast(console: Console) -> Counts:
     # The samples examine three compilers, in minutes.
-    command = ["cargo", "nextest", "run", "--release", "--workspace", "--locked", "--no-fail-fast"]
-    command += ["-E", "not binary(stablehlo_samples)"]
+    command = [*NEXTEST, "--workspace", *NOT_THE_SUITE, "-E", "not binary(stablehlo_samples)"]
     return run_counted(console, "cargo nextest, fast", command, counts.nextest)
 
 
@@ -82,12 +86,7 @@ def doctests(console: Console) -> Counts:
 
 def second_plugin(console: Console) -> Counts:
     command = [
-        "cargo",
-        "nextest",
-        "run",
-        "--release",
-        "--locked",
-        "--no-fail-fast",
+        *NEXTEST,
         "-p",
         "pjrt",
         "-p",
@@ -128,6 +127,21 @@ def conformance_first(console: Console) -> Counts:
 
 def conformance_second(console: Console) -> Counts:
     return conformance(console, "second plugin", SECOND_PLUGIN)
+
+
+def suite(console: Console, mode: str) -> Counts:
+    """PyTorch's databases on the simulator and on libtpu's compiler: see conformance/."""
+    command = [*NEXTEST, "--profile", "conformance", "-p", "conformance"]
+    env = {"TORCH_TPU_CONFORMANCE": mode}
+    return run_counted(console, f"conformance suite, {mode}", command, counts.nextest, env)
+
+
+def suite_default(console: Console) -> Counts:
+    return suite(console, "default")
+
+
+def suite_small(console: Console) -> Counts:
+    return suite(console, "small")
 
 
 def jax(console: Console) -> Counts:
@@ -185,6 +199,7 @@ STEPS = [
     Step("doctests", doctests),
     Step("pytest", python),
     Step("pytest, slow", python_slow, fast=False),
+    Step("conformance suite", suite_default),
     Step("conformance", conformance_first),
     Step("conformance, second plugin", conformance_second, fast=False),
     Step("integration tests, second plugin", second_plugin, fast=False),
@@ -203,8 +218,8 @@ def selected(*, fast: bool, only: Sequence[str]) -> list[Step]:
         return [step for step in STEPS if any(name in step.name for name in only)]
     if not fast:
         return STEPS
-    quick = [Step("cargo nextest, fast", rust_fast) if step.run is rust else step for step in STEPS]
-    return [step for step in quick if step.fast]
+    quick = {rust: Step("cargo nextest, fast", rust_fast), suite_default: Step("conformance suite, small", suite_small)}
+    return [quick.get(step.run, step) for step in STEPS if step.fast]
 
 
 def run(console: Console, *, fast: bool, only: Sequence[str], share: float = 1.0) -> int:
