@@ -1,6 +1,6 @@
 """The second tier: torch's own decompositions, registered as kernels when an op is first met.
 
-The core asks when an op has no lowering. An op whose decomposition torch knows gets it as its kernel from then on; its
+The core asks when an op has no lowering for its arguments. An op whose decomposition torch knows gets it then; its
 `out=` and in-place forms are made from the functional one. The parts of a call are compiled as one program.
 """
 
@@ -11,6 +11,9 @@ from typing import Any
 import torch
 
 from torch_tpu import _core
+
+# The key that the glue calls decompositions by: an op may have a lowering for other arguments.
+KEY = "PrivateUse2"
 
 _library: torch.library.Library | None = None
 _registered: set[str] = set()
@@ -82,7 +85,7 @@ def _one_program(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register(name: str, overload: str) -> bool:
-    """Registers the decomposition of an op as its kernel; False when torch has none."""
+    """Registers the decomposition of an op; False when torch has none."""
     global _library
     full = f"{name}.{overload}" if overload else name
     if full in _registered or not name.startswith("aten::"):
@@ -101,7 +104,7 @@ def register(name: str, overload: str) -> bool:
     if _library is None:
         _library = torch.library.Library("aten", "IMPL")
     kernel = _one_program(_kernel(op, written, decomposition))
-    _library.impl(full.removeprefix("aten::"), kernel, "PrivateUse1")
+    _library.impl(full.removeprefix("aten::"), kernel, KEY)
     _registered.add(full)
     return True
 

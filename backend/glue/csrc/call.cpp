@@ -307,7 +307,10 @@ void Call::meta(Results* out) {
   meta_inputs_.clear();
   for (size_t i = first_; i < stack_->size(); i++) meta_inputs_.push_back(to_meta((*stack_)[i]));
   meta_stack_ = meta_inputs_;
-  op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &meta_stack_);
+  // A structured op's composite kernel checks as every backend's does; torch's Python replaces some Meta kernels by ones
+  // that let more pass. Nothing is registered for this key, so the composite kernel answers for it.
+  const auto key = info_.structured && !plain_meta_ ? c10::DispatchKey::PrivateUse3 : c10::DispatchKey::Meta;
+  op_.redispatchBoxed(c10::DispatchKeySet(key), &meta_stack_);
   probe_on_cpu();
   results_.clear();
   counts_.clear();

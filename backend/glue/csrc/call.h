@@ -19,9 +19,10 @@ struct OpInfo {
   std::vector<bool> written;
   std::vector<int> return_alias;  // argument, or -1
   std::vector<bool> return_list;
+  bool structured = false;  // its composite kernel checks, makes the result and calls out=
   bool indices = false;     // takes a list of indices that may be masks or live on the host
   bool fills = false;       // may write one element several times: all get the same number
-  bool decomposed = false;  // asked for a decomposition before
+  enum { kUnknown, kYes, kNo } decomposed = kUnknown;  // whether torch has a decomposition
 };
 
 class Call {
@@ -30,6 +31,9 @@ class Call {
 
   // Runs the core's lowering. kNoLowering leaves the stack as it was.
   Status run();
+
+  // From here on the Meta kernel gives a structured op's metadata, not the composite one.
+  void use_plain_meta() { plain_meta_ = true; }
 
   // Asked by the core.
   void meta(Results* out);
@@ -51,6 +55,7 @@ class Call {
   size_t first_;
   c10::SmallVector<Arg, 16> args_;
   c10::DeviceIndex device_ = -1;
+  bool plain_meta_ = false;
   alignas(16) char inline_[2048];
   size_t used_ = 0;
   std::deque<std::vector<char>> more_;

@@ -4,7 +4,9 @@
 #include <ATen/ops/_to_cpu.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <list>
+#include <vector>
 
 #include "call.h"
 #include "error.h"
@@ -112,16 +114,29 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
+// Ops whose decomposition is running on this thread.
+thread_local std::vector<const OpInfo*> decomposing;
+
+struct Decomposing {
+  explicit Decomposing(const OpInfo* info) { decomposing.push_back(info); }
+  ~Decomposing() { decomposing.pop_back(); }
+};
+
 void next_tier(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack* stack) {
   check_devices(op, *stack, info.kinds.size());
-  if (!info.decomposed) {
-    info.decomposed = true;
+  if (info.decomposed == OpInfo::kUnknown) {
     const auto& name = op.operator_name();
-    if (core->decompose(name.name.data(), name.name.size(), name.overload_name.data(), name.overload_name.size()) == 1) {
-      // It is the operator's kernel from now on.
-      op.redispatchBoxed(c10::DispatchKeySet(kPrivateUse1), stack);
-      return;
-    }
+    const bool found =
+        core->decompose(name.name.data(), name.name.size(), name.overload_name.data(), name.overload_name.size()) == 1;
+    info.decomposed = found ? OpInfo::kYes : OpInfo::kNo;
+  }
+  // A decomposition may come to the same op, for other arguments: if those have no lowering either, it leads nowhere.
+  const bool again = std::find(decomposing.begin(), decomposing.end(), &info) != decomposing.end();
+  if (info.decomposed == OpInfo::kYes && !again) {
+    Decomposing scope(&info);
+    // Decompositions are registered for a key of their own: the lowering stays the operator's kernel.
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse2), stack);
+    return;
   }
   run_on_cpu(op, stack);
 }
@@ -147,6 +162,12 @@ void boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
         // the op is one whose metadata cannot be had without data.
         check_devices(op, *stack, info.kinds.size());
         raise_as_on_cpu(op, *stack, info.kinds.size());
+        if (info.structured) {
+          // torch's Python in the composite kernel's way refuses what the CPU takes (index_add_ of nothing).
+          call.use_plain_meta();
+          if (call.run() == kOk) return;
+          rethrow_final();
+        }
         run_on_cpu(op, stack);
         return;
       }

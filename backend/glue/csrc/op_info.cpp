@@ -69,6 +69,7 @@ Kind kind_of(const c10::Argument& argument) {
 OpInfo make(const c10::OperatorHandle& op) {
   OpInfo info;
   const auto& own = op.operator_name().name;
+  info.structured = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
   info.fills = own == "aten::fill_" || own == "aten::zero_";
   const auto& schema = op.schema();
   std::vector<SchemaArg> described;
