@@ -123,9 +123,9 @@ impl Pool {
         let mut run = run.clone();
         if row.is_some() {
             // Whether a row is stale must not depend on the choice of samples.
-            (run.limit, run.seed) = match name.target {
-                Target::V6e => (Some(EXCEPTION_SAMPLES), 0),
-                _ => (None, 0),
+            (run.limit, run.seed, run.brief) = match name.target {
+                Target::V6e => (Some(EXCEPTION_SAMPLES), 0, false),
+                _ => (None, 0, false),
             };
         }
         let mut attempt = slot.attempt(name, &run, None);
@@ -223,6 +223,7 @@ impl Slot {
             test: &test,
             limit: run.limit,
             seed: run.seed,
+            brief: run.brief,
             bound: bound.and_then(Bound::tolerances),
         };
         let line = serde_json::to_string(&ask).map_err(Error::answer("the daemon", ""))?;

@@ -20,12 +20,12 @@ pub enum Mode {
 
 /// Tests taken of a thousand, of each kind, in a default run. Those of `op` are taken whole.
 const SHARES: [(Target, &str, u64); 8] = [
-    (Target::Sim, "grad", 120),
-    (Target::Sim, "gradgrad", 30),
+    (Target::Sim, "grad", 80),
+    (Target::Sim, "gradgrad", 20),
     (Target::Sim, "error", 300),
     (Target::Sim, "module", 120),
     (Target::Sim, "optim", 200),
-    (Target::V6e, "grad", 50),
+    (Target::V6e, "grad", 10),
     (Target::V6e, "module", 30),
     (Target::V6e, "optim", 70),
 ];
@@ -60,11 +60,15 @@ impl Mode {
         match (self, test.target) {
             (Self::Full, Target::V6e) => Some(3),
             (Self::Full, _) => None,
-            (_, Target::V6e) => Some(1),
-            // There are six thousand of these.
-            _ if test.kind == "op" && hash(seed, &test.to_string()) & 3 != 0 => Some(1),
+            _ if self.brief(test, seed) || test.target == Target::V6e => Some(1),
             _ => Some(2),
         }
+    }
+
+    /// Whether only the function is called, not its method and its in-place and `out=` forms: there are six thousand
+    /// tests of ops.
+    pub fn brief(self, test: &TestName, seed: u64) -> bool {
+        self != Self::Full && test.kind == "op" && hash(seed, &test.to_string()) & 7 != 0
     }
 }
 

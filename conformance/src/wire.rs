@@ -23,6 +23,8 @@ pub struct Run {
     pub limit: Option<u32>,
     /// Which samples, when not all.
     pub seed: u64,
+    /// The function only, not its method and its in-place and `out=` forms.
+    pub brief: bool,
     /// Seconds after which it hangs.
     pub timeout: f64,
     /// Of which run of the suite it is a part.
@@ -126,6 +128,7 @@ pub(crate) struct WorkerAsk<'a> {
     pub(crate) test: &'a str,
     pub(crate) limit: Option<u32>,
     pub(crate) seed: u64,
+    pub(crate) brief: bool,
     /// Tolerances to use in place of torch's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bound: Option<BTreeMap<&'static str, f64>>,

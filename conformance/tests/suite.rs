@@ -135,6 +135,7 @@ impl Suite {
             test: name.to_string(),
             limit,
             seed: select::sample_seed(self.seed, name),
+            brief: self.mode.brief(name, self.seed),
             timeout: client::timeout()?,
             about: self.about.clone(),
         })?;

@@ -32,20 +32,21 @@ def run(request: dict, known: dict) -> dict:
     planted.strike(request["test"])
     if kind in ("op", "grad", "gradgrad", "error"):
         # Before the test: what it leaves behind must not change the answer.
-        how = ways.of(entry, dtype) if kind == "op" and target != "v6e" else ""
+        how = ways.of(entry, dtype, limit, seed) if kind == "op" and target != "v6e" else ""
     else:
         how = ""
     compiled = target == "v6e"
     with compare.rules(request.get("bound"), compared=not compiled), ways.programs(compiled) as programs:
-        outcome = _outcome(kind, entry, dtype, limit, seed)
+        if kind == "op":
+            outcome = opcheck.run_op(entry, dtype, limit, seed, brief=request.get("brief", False))
+        else:
+            outcome = _outcome(kind, entry, dtype, limit, seed)
     seconds = time.monotonic() - started
     return {"test": request["test"], "seconds": seconds, "how": how, "programs": programs, **vars(outcome)}
 
 
 def _outcome(kind: str, entry: object, dtype: torch.dtype, limit: int | None, seed: int) -> opcheck.Outcome:
     match kind:
-        case "op":
-            return opcheck.run_op(entry, dtype, limit, seed)
         case "grad" | "gradgrad":
             return opcheck.run_grad(entry, dtype, limit, seed, twice=kind == "gradgrad")
         case "error":

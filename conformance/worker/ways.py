@@ -26,18 +26,18 @@ class _Seen(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def of(op: OpInfo, dtype: torch.dtype) -> str:
+def of(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> str:
     """``lowering``, ``decomposition`` or ``fallback``: the farthest from a lowering of what the first sample needs.
 
     Empty where no sample runs.
     """
-    from .opcheck import Call
+    from .opcheck import Call, samples_of
 
     before = dict(_core.fallbacks())
     seen = _Seen()
-    torch.manual_seed(0)
     try:
-        sample = next(iter(op.sample_inputs("cpu", dtype)))
+        # The one that is compared first: its programs are used again.
+        sample = samples_of(op, dtype, grad=False, limit=limit, seed=seed)[0]
         call = Call.of(sample).to(DEVICE)
         with seen:
             call.run(op.get_op())

@@ -6,6 +6,8 @@ from .conftest import Program
 def test_ctrl_c_during_a_step(program: Program) -> None:
     program("""
         import os, signal, threading, torch
+        # A shell's background job, as CI may be, ignores the signal from its start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         model = torch.nn.Linear(8, 8).to("tpu")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         def step():
