@@ -19,8 +19,10 @@ use crate::{Error, Result};
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// A daemon that ends just as it is asked is followed by another; this often.
 const ATTEMPTS: usize = 3;
-/// Seconds after which a test hangs, unless `TORCH_TPU_CONFORMANCE_TIMEOUT` says otherwise.
+/// Seconds after which a test hangs, unless `TORCH_TPU_CONFORMANCE_TIMEOUT` says otherwise: with few samples, and with
+/// all of them, which may be hundreds.
 const TIMEOUT: f64 = 300.0;
+const TIMEOUT_OF_ALL: f64 = 1800.0;
 
 /// The way to a pool.
 #[derive(Clone, Debug)]
@@ -146,10 +148,10 @@ fn exchange(mut stream: UnixStream, ask: &Ask) -> std::io::Result<String> {
     Ok(line)
 }
 
-/// Seconds after which a test hangs.
-pub fn timeout() -> Result<f64> {
+/// Seconds after which a test hangs that runs so many samples at most.
+pub fn timeout(limit: Option<u32>) -> Result<f64> {
     let Some(text) = setting("_TIMEOUT") else {
-        return Ok(TIMEOUT);
+        return Ok(if limit.is_some() { TIMEOUT } else { TIMEOUT_OF_ALL });
     };
     let seconds = text.parse().ok().filter(|s: &f64| s.is_finite() && *s > 0.0);
     seconds.ok_or_else(|| {

@@ -136,7 +136,7 @@ impl Suite {
             limit,
             seed: select::sample_seed(self.seed, name),
             brief: self.mode.brief(name, self.seed),
-            timeout: client::timeout()?,
+            timeout: client::timeout(limit)?,
             about: self.about.clone(),
         })?;
         match result.verdict {

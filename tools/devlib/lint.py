@@ -14,7 +14,7 @@ LINES_AT_MOST = 800
 SOURCES = {".rs", ".py", ".c", ".cc", ".cpp", ".h", ".sh", ".bzl"}
 # Files that tools write, or texts that are not ours.
 GENERATED = {"Cargo.lock", "LICENSE"}
-PYTHON = ["python", "examples", "pjrt_cpu_shim", "tools/dev", "tools/devlib"]
+PYTHON = ["python", "conformance", "examples", "pjrt_cpu_shim", "tools/dev", "tools/devlib"]
 
 # The patterns are split so that they do not find themselves.
 _MACHINE = re.compile(r"(?<![\w.])/(?:root|home/\w+|work/\w+|tmp/\w+|opt/wheels|Users/\w+)(?:/|\b)")
