@@ -208,17 +208,10 @@ impl Daemon {
     }
 
     fn record(&self, about: &About, test: String, result: &TestResult) {
-        // Read without the lock: it may be megabytes. A daemon before this one, with other code, may have begun the run.
-        let known = self.lock().runs.contains_key(&about.id);
-        let earlier = if known {
-            None
-        } else {
-            Report::read(&self.run_path(about)).ok()
-        };
         let mut state = self.lock();
         let run = state.runs.entry(about.id.clone()).or_insert_with(|| RunState {
             about: about.clone(),
-            tests: earlier.map(|report| report.tests).unwrap_or_default(),
+            tests: BTreeMap::new(),
             changed: None,
         });
         run.tests.insert(test, result.clone());
@@ -256,7 +249,11 @@ impl Daemon {
         let dir = self.layout.dir.join("runs");
         fs::create_dir_all(&dir).map_err(Error::file("create", &dir))?;
         for (about, tests) in changed {
-            let report = Report::new(&about, self.versions.clone(), tests);
+            // Another daemon, with other code, may have a part in the run.
+            let earlier = Report::read(&self.run_path(&about)).map(|report| report.tests);
+            let mut all = earlier.unwrap_or_default();
+            all.extend(tests);
+            let report = Report::new(&about, self.versions.clone(), all);
             report.write(&self.run_path(&about))?;
             report.write(&self.report_path())?;
         }

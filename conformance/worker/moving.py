@@ -49,8 +49,12 @@ def copied(value: object) -> object:
         if not isinstance(item, Tensor) or item.layout != torch.strided:
             return item
         with torch.no_grad():
-            fresh = torch.empty_strided(item.size(), item.stride(), dtype=item.dtype, device=item.device)
-            fresh.copy_(item)
+            # What is stretched over an axis cannot be written: one step of it is, and is stretched again.
+            base = item
+            for axis, (size, stride) in enumerate(zip(item.size(), item.stride(), strict=True)):
+                base = base.narrow(axis, 0, 1) if stride == 0 and size > 1 else base
+            fresh = torch.empty_strided(base.size(), base.stride(), dtype=item.dtype, device=item.device)
+            fresh = fresh.copy_(base).expand(item.size())
         return fresh.requires_grad_(item.requires_grad)
 
     return tree_map(one, value)
