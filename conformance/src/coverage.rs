@@ -121,8 +121,10 @@ fn head(report: &Report) -> String {
          on the simulator and is compared with CPU torch at torch's default tolerances; on `v6e` each program that it \
          makes compiles with libtpu for `v6e:1x1`. What `conformance/exceptions.toml` lists counts as failed.\n\n",
     );
-    text.push_str("| target | kind | tests | passed | | failed | of them expected | samples |\n");
-    text.push_str("|---|---|--:|--:|--:|--:|--:|--:|\n");
+    text.push_str(
+        "| target | kind | tests | passed | | failed | of them expected | without samples | samples |\n",
+    );
+    text.push_str("|---|---|--:|--:|--:|--:|--:|--:|--:|\n");
     for (target, kinds) in &report.totals {
         // The sum last.
         let rows = kinds.iter().filter(|(kind, _)| *kind != ALL);
@@ -130,8 +132,8 @@ fn head(report: &Report) -> String {
             let share = percent(t.passed, t.tests);
             let _ = writeln!(
                 text,
-                "| {target} | {kind} | {} | {} | {share} | {} | {} | {} |",
-                t.tests, t.passed, t.failed, t.expected_failures, t.samples
+                "| {target} | {kind} | {} | {} | {share} | {} | {} | {} | {} |",
+                t.tests, t.passed, t.failed, t.expected_failures, t.empty, t.samples
             );
         }
     }
@@ -220,7 +222,7 @@ mod tests {
         made.tests.get_mut("sim::op::add::uint8").unwrap().messages = vec!["a | b".to_owned()];
         let page = page(&made);
         let lines = [
-            "| sim | all | 5 | 3 | 60.00 % | 2 | 1 | 10 |",
+            "| sim | all | 5 | 3 | 60.00 % | 2 | 1 | 0 | 10 |",
             "- sim: 2 of 4 pairs of entry and dtype pass in every kind that was run (50.00 %)",
             "- how the 1 operators run: 0 by lowerings of ours alone, 1 with a decomposition",
             "| `add` | decomposition | 1/3 f32; not bf16 u8 | 1/1 f32 | 2.5 | a \\| b |",

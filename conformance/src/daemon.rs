@@ -23,6 +23,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// A report is written when tests have paused for this long, or at the latest after the other.
 const PAUSE: Duration = Duration::from_millis(200);
 const LATEST: Duration = Duration::from_secs(30);
+/// Files of pools that nobody used for so long go.
+const OLD: Duration = Duration::from_secs(3 * 24 * 3600);
 /// Reports of earlier runs that are kept.
 const RUNS_KEPT: usize = 20;
 
@@ -118,6 +120,7 @@ pub fn serve(layout: &Layout, key: u64) -> Result<()> {
         }),
         versions: versions.into(),
     });
+    forget_old_pools(&layout.dir);
     let listener = UnixListener::bind(&socket).map_err(Error::file("listen at", &socket))?;
     let accepting = daemon.clone();
     thread::spawn(move || {
@@ -259,6 +262,23 @@ impl Daemon {
         }
         prune(&dir);
         Ok(())
+    }
+}
+
+/// Removes what pools of other days left: their locks, logs and lists. What cannot be removed stays.
+fn forget_old_pools(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let age = entry
+            .metadata()
+            .and_then(|data| data.modified())
+            .map(|time| time.elapsed());
+        if (name.starts_with("pool-") || name.starts_with("list-")) && matches!(age, Ok(Ok(age)) if age > OLD)
+        {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 

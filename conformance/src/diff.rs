@@ -94,8 +94,8 @@ pub fn compare(before: &Report, after: &Report) -> Worse {
             _ => {}
         }
         if let (Some(old), Some(new)) = (&old.cost, &new.cost)
-            // Of another number of samples, or with a program refused, costs are of another thing.
-            && old.programs == new.programs
+            // Of other samples costs are of another thing.
+            && before.tests[name].picked == after.tests[name].picked
         {
             worse.costs(name, old, new);
         }
@@ -225,6 +225,17 @@ mod tests {
                 .contains("10000.000000 -> 20000.000000 cycles (+100 %)"),
             "{worse}"
         );
+    }
+
+    #[test]
+    fn costs_of_other_samples_are_not_compared() {
+        let mut other = with_cost(20_000, 200_000, 3.0);
+        other.tests.get_mut(ADD).unwrap().picked = Some(crate::wire::Picked {
+            limit: 1,
+            seed: 4,
+            brief: false,
+        });
+        assert!(!compare(&with_cost(10_000, 100_000, 1.0), &other).any());
     }
 
     #[test]

@@ -162,6 +162,7 @@ impl Pool {
         slot.replace_when_large();
         TestResult {
             verdict,
+            picked: run.picked(),
             samples: attempt.samples,
             failed: attempt.failed,
             ulps: attempt.ulps,

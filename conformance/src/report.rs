@@ -38,6 +38,8 @@ pub struct Totals {
     pub failed: u64,
     /// Failures that the table of exceptions foretells.
     pub expected_failures: u64,
+    /// Those that passed with no sample to run: the CPU could run none of them.
+    pub empty: u64,
     /// Samples that ran.
     pub samples: u64,
     /// Seconds of all of them.
@@ -161,6 +163,7 @@ impl Totals {
                 self.expected_failures += 1;
             }
         }
+        self.empty += u64::from(result.verdict == Verdict::Passed && result.samples == 0);
         self.samples += result.samples;
         self.seconds += result.seconds;
     }

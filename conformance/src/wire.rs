@@ -59,6 +59,9 @@ pub enum Verdict {
 pub struct TestResult {
     /// How it ended.
     pub verdict: Verdict,
+    /// Which samples were asked for; nothing is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picked: Option<Picked>,
     /// Samples that were run.
     pub samples: u64,
     /// Samples that were wrong.
@@ -77,11 +80,34 @@ pub struct TestResult {
     pub seconds: f64,
 }
 
+/// Which samples of a test were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picked {
+    /// At most so many.
+    pub limit: u32,
+    /// From where on.
+    pub seed: u64,
+    /// The function only.
+    pub brief: bool,
+}
+
+impl Run {
+    /// Which samples it asks for; nothing is all.
+    pub fn picked(&self) -> Option<Picked> {
+        Some(Picked {
+            limit: self.limit?,
+            seed: self.seed,
+            brief: self.brief,
+        })
+    }
+}
+
 impl TestResult {
     /// A test that gave no result.
     pub fn broken(message: String) -> Self {
         Self {
             verdict: Verdict::Failed,
+            picked: None,
             samples: 0,
             failed: 1,
             ulps: 0.0,

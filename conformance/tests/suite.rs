@@ -134,7 +134,7 @@ impl Suite {
         let result = client.run(Run {
             test: name.to_string(),
             limit,
-            seed: select::sample_seed(self.seed, name),
+            seed: select::sample_seed(self.mode, self.seed, name),
             brief: self.mode.brief(name, self.seed),
             timeout: client::timeout(limit)?,
             about: self.about.clone(),
