@@ -47,9 +47,12 @@ pub fn serve(layout: &Layout) -> Result<()> {
             Some(open) => compile(open, &ask.text),
             None => match open() {
                 Ok(made) => compile(client.insert(made), &ask.text),
-                Err(e) => Compiled::Refused(e.to_string()),
+                Err(e) => Compiled::Crashed(e.to_string()),
             },
         };
+        if matches!(answer, Compiled::Crashed(_)) {
+            client = None;
+        }
         let text = serde_json::to_string(&answer).map_err(Error::answer("the compiler", ""))?;
         writeln!(output, "{text}")
             .and_then(|()| output.flush())
@@ -71,6 +74,7 @@ fn compile(client: &Arc<AotClient>, text: &str) -> Compiled {
             peak_hbm_bytes: report.memory.peak_hbm_bytes,
             compile_seconds: report.compile_seconds,
         }),
+        Err(e @ pjrt::Error::Worker { .. }) => Compiled::Crashed(e.to_string()),
         Err(e) => Compiled::Refused(e.to_string()),
     }
 }
@@ -116,8 +120,8 @@ impl Compiler {
         {
             return Ok(known);
         }
-        let (answer, lasting) = self.ask(text, limit)?;
-        if lasting {
+        let answer = self.ask(text, limit)?;
+        if !matches!(answer, Compiled::Crashed(_)) {
             keep(&path, &answer)?;
         }
         Ok(answer)
@@ -134,8 +138,7 @@ impl Compiler {
         self.cache.join(&name[..2]).join(format!("{name}.json"))
     }
 
-    /// The answer, and whether it would be the same again: a hang may have been the machine's.
-    fn ask(&mut self, text: &str, limit: Duration) -> Result<(Compiled, bool)> {
+    fn ask(&mut self, text: &str, limit: Duration) -> Result<Compiled> {
         let child = match &mut self.child {
             Some(child) => child,
             None => {
@@ -150,10 +153,7 @@ impl Compiler {
         };
         let line = serde_json::to_string(&ask).map_err(Error::answer("the daemon", ""))?;
         match child.ask(&line, limit) {
-            Ok(line) => {
-                let answer = serde_json::from_str(&line).map_err(Error::answer("the compiler", &line))?;
-                Ok((answer, true))
-            }
+            Ok(line) => serde_json::from_str(&line).map_err(Error::answer("the compiler", &line)),
             Err(silence) => {
                 self.child = None;
                 let what = match silence {
@@ -162,7 +162,7 @@ impl Compiler {
                         format!("the compiler took more than {} s: {words}", limit.as_secs())
                     }
                 };
-                Ok((Compiled::Refused(what), false))
+                Ok(Compiled::Crashed(what))
             }
         }
     }

@@ -154,7 +154,8 @@ impl Layout {
 /// What of the environment the workers see differently.
 fn environment() -> BTreeMap<String, String> {
     env::vars()
-        .filter(|(name, _)| name.starts_with("TORCH_TPU_") && !PER_TEST.contains(&name.as_str()))
+        .filter(|(name, _)| name.starts_with("TORCH_TPU_") || name == "TPU_LIBRARY_PATH")
+        .filter(|(name, _)| !PER_TEST.contains(&name.as_str()))
         .collect()
 }
 

@@ -256,7 +256,7 @@ impl Slot {
                     cost.add(&one);
                     continue;
                 }
-                Ok(Compiled::Refused(what)) => what,
+                Ok(Compiled::Refused(what) | Compiled::Crashed(what)) => what,
                 Err(e) => e.to_string(),
             };
             attempt.failed += 1;

@@ -190,4 +190,6 @@ pub(crate) enum Compiled {
     Cost(Cost),
     /// It is refused, with these words.
     Refused(String),
+    /// The compiler did not live to answer; another time it may.
+    Crashed(String),
 }

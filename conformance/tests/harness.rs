@@ -202,6 +202,29 @@ fn two_runs_give_the_same_report_but_for_times_and_a_worker_outlives_a_test() {
 }
 
 #[test]
+fn a_compiler_that_does_not_start_fails_its_test_and_is_not_remembered() {
+    let suite = Suite::new();
+    // Something that is no library.
+    let path = suite.dir.path().join("libtpu.so");
+    std::fs::write(&path, "nothing").unwrap();
+    let suite = suite.set("TPU_LIBRARY_PATH", path.to_str().unwrap());
+    let tests = ["v6e::op::ceil::float32", RIGHT[0], "v6e::op::ceil::float32"];
+    let (outputs, report) = suite.run("no-compiler", &tests);
+    let went: Vec<bool> = outputs.iter().map(passed).collect();
+    assert_eq!(went, [false, true, false], "{outputs:?}");
+    let message = report.tests[tests[0]].messages.join("\n");
+    assert!(
+        message.contains("does not compile for v6e") && message.contains("libtpu.so"),
+        "{message}"
+    );
+    let kept = std::fs::read_dir(suite.dir.path()).unwrap().flatten();
+    let kept: Vec<_> = kept
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("v6e"))
+        .collect();
+    assert!(kept.is_empty(), "{kept:?}");
+}
+
+#[test]
 fn tests_of_absent_hardware_are_skipped_with_the_reason() {
     let here = pjrt::platform::tpu_device_files(std::path::Path::new("/"));
     let suite = Suite::new();
