@@ -19,9 +19,9 @@ use crate::{Error, Result};
 /// Without tests for so long, the daemon ends; `TORCH_TPU_CONFORMANCE_IDLE` says otherwise.
 const IDLE_SECONDS: f64 = 30.0;
 /// How often it looks whether it should, and whether the report is due.
-const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(50);
 /// A report is written when tests have paused for this long, or at the latest after the other.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(30);
 /// Files of pools that nobody used for so long go.
 const OLD: Duration = Duration::from_secs(3 * 24 * 3600);

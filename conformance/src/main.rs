@@ -55,18 +55,26 @@ fn run() -> Result<ExitCode> {
             say(&write_coverage(&layout, reports)?);
         }
         ["diff", a, b] => {
-            let worse = diff::compare(&Report::read(Path::new(a))?, &Report::read(Path::new(b))?);
+            let (a, b) = both(a, b)?;
+            let worse = diff::compare(&a, &b);
             say(&worse);
             return Ok(ExitCode::from(u8::from(worse.any())));
         }
         ["same", a, b] => {
-            let same = diff::same(&Report::read(Path::new(a))?, &Report::read(Path::new(b))?);
+            let (a, b) = both(a, b)?;
+            let same = diff::same(&a, &b);
             say(&same);
             return Ok(ExitCode::from(u8::from(!same.is_empty())));
         }
         _ => return Err(Error::Usage(USAGE.to_owned())),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Two reports; one of them may be of a run that ended just now.
+fn both(a: &str, b: &str) -> Result<(Report, Report)> {
+    client::flush(&Layout::here()?);
+    Ok((Report::read(Path::new(a))?, Report::read(Path::new(b))?))
 }
 
 fn write_coverage(layout: &Layout, reports: &[&str]) -> Result<String> {
