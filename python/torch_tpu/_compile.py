@@ -1,19 +1,176 @@
-"""torch.compile(backend="tpu"): captured graphs through AOTAutograd, run by the eager lowerings."""
+"""torch.compile(backend="tpu"): graphs through AOTAutograd, each as one program made by the eager lowerings.
 
-from collections.abc import Callable
+A graph runs once under capture: its ops are put off (the pending window of eager mode) and become one program, kept
+with what its storages are: inputs, constants, outputs. Later calls bind other storages to it and run no Python of the
+graph.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_tpu import _core
+
+_log = logging.getLogger(__name__)
+
+# A graph that needs more programs than this (one a set of offsets, aliases and numbers) runs op by op for what is new.
+PROGRAMS = 16
+
+
+class _Output:
+    """How one output is made from the storages of a run."""
+
+    def __init__(self, output: Any, inputs: Sequence[Any], storages: list[int], fresh: list[Tensor]) -> None:
+        self.constant, self.source, self.fresh = output, None, None
+        if not isinstance(output, Tensor):
+            return
+        self.constant = None
+        for i, given in enumerate(inputs):
+            if output is given:
+                self.source, self.view = i, None
+                return
+        self.view = (output.size(), output.stride(), output.storage_offset())
+        pointer = output.untyped_storage().data_ptr()
+        if pointer in storages:
+            self.source = storages.index(pointer)
+            return
+        pointers = [t.untyped_storage().data_ptr() for t in fresh]
+        if pointer not in pointers:
+            fresh.append(output)
+            pointers.append(pointer)
+        self.fresh = pointers.index(pointer)
+
+    def make(self, inputs: Sequence[Any], made: Sequence[Tensor]) -> Any:
+        """The output of a run, whose new storages lie behind ``made``."""
+        if self.source is not None:
+            given = inputs[self.source]
+            return given if self.view is None else given.as_strided(*self.view)
+        if self.fresh is None:
+            return self.constant
+        base = made[self.fresh]
+        if (base.size(), base.stride(), base.storage_offset()) == self.view:
+            return base
+        return base.as_strided(*self.view)
+
+
+class _Program:
+    """A captured program and how to make its outputs."""
+
+    def __init__(self, captured: Any, inputs: Sequence[Any], outputs: Sequence[Any], fresh: list[Tensor]) -> None:
+        self.captured = captured
+        storages = [_storage(t) for t in inputs]
+        known: list[Tensor] = []
+        self.outputs = [_Output(o, inputs, storages, known) for o in outputs]
+        # Tensors of one storage have one dtype here: another one's view is not captured.
+        self.fresh = [(t.size(), t.stride(), t.dtype, t.device, t.untyped_storage().nbytes()) for t in known]
+
+    def run(self, inputs: Sequence[Any], storages: list[int]) -> list[Any] | None:
+        """The outputs, or None where the inputs are not laid out as they were."""
+        made = [_blank(*how) for how in self.fresh]
+        if not self.captured.run(storages, [t.untyped_storage().data_ptr() for t in made]):
+            return None
+        return [output.make(inputs, made) for output in self.outputs]
+
+
+def _blank(size: Any, stride: Any, dtype: torch.dtype, device: torch.device, nbytes: int) -> Tensor:
+    made = torch.empty_strided(size, stride, dtype=dtype, device=device)
+    if made.untyped_storage().nbytes() != nbytes:
+        made = torch.empty(nbytes // dtype.itemsize, dtype=dtype, device=device)
+    return made
+
+
+def _storage(value: Any) -> int:
+    return value.untyped_storage().data_ptr() if isinstance(value, Tensor) and value.device.type == "tpu" else 0
+
+
+class Graph:
+    """A graph of AOTAutograd, called with the list of its inputs."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self.module = module
+        self.programs: dict[tuple, _Program] = {}
+        self.eager = False
+
+    def __call__(self, args: list[Any]) -> Any:
+        inputs = list(args)
+        args.clear()
+        if self.eager or _core.eager_mode() == "debug":
+            return self.module(*inputs)
+        storages = [_storage(x) for x in inputs]
+        key = _key(inputs, storages)
+        if key is None:
+            return self.module(*inputs)
+        program = self.programs.get(key)
+        if program is not None:
+            outputs = program.run(inputs, storages)
+            if outputs is not None:
+                return outputs
+        elif len(self.programs) >= PROGRAMS:
+            return self.module(*inputs)
+        return self._capture(key, inputs, storages)
+
+    def _capture(self, key: tuple, inputs: list[Any], storages: list[int]) -> Any:
+        device = next(x.device.index or 0 for x in inputs if isinstance(x, Tensor))
+        _core.begin_capture()
+        try:
+            outputs = self.module(*inputs)
+        except BaseException:
+            _core.abandon_capture()
+            raise
+        flat = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        tensors = [t for t in flat if isinstance(t, Tensor)]
+        if any(t.device.type != "tpu" for t in tensors):
+            _core.abandon_capture()
+            self.eager = True
+            return outputs
+        known: list[Tensor] = []
+        for output in flat:
+            _Output(output, inputs, storages, known)
+        captured = _core.end_capture(storages, [_storage(t) for t in known], device)
+        if captured is None:
+            _log.debug("a graph of %d nodes runs op by op", len(self.module.graph.nodes))
+            self.eager = True
+        else:
+            self.programs[key] = _Program(captured, inputs, flat, known)
+        return outputs
+
+
+def _key(inputs: Sequence[Any], storages: Sequence[int]) -> tuple | None:
+    """What a program depends on besides what the graph's guards hold: layouts, numbers, shared storages."""
+    parts: list[Any] = []
+    seen: dict[int, int] = {}
+    for i, (x, storage) in enumerate(zip(inputs, storages, strict=True)):
+        if isinstance(x, Tensor):
+            if not storage:
+                # Its value would be a constant of the program.
+                return None
+            parts.append((x.shape, x.stride(), x.storage_offset(), x.dtype, seen.setdefault(storage, i)))
+        else:
+            parts.append(x)
+    return tuple(parts) if seen else None
 
 
 def tpu(gm: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
     """The backend that torch._dynamo calls with a captured graph and its inputs."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.compilers import nop
 
-    compiler = aot_autograd(
-        fw_compiler=nop,
-        bw_compiler=nop,
+    def compiler(module: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        graph = Graph(module)
+
+        def boxed(args: list[Any]) -> Any:
+            return graph(args)
+
+        # The inputs come as one list, which is emptied, so that no frame keeps them alive.
+        boxed._boxed_call = True  # type: ignore[attr-defined]
+        return boxed
+
+    return aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
-    )
-    return compiler(gm, example_inputs)
+    )(gm, example_inputs)

@@ -1,6 +1,7 @@
 //! The Python extension module `torch_tpu._core`: a thin face over the Rust crates. Only this crate knows Python.
 
 mod aot;
+mod capture;
 mod core_table;
 mod doctor;
 mod eager;
@@ -18,5 +19,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(doctor::doctor, module)?)?;
     module.add_function(wrap_pyfunction!(locate::plugin_path, module)?)?;
     eager::register(module)?;
+    capture::register(module)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Compiled programs by key, in memory.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use aten::Dims;
 use dtype::ElementType;

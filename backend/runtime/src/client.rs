@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Once, OnceLock, Weak};
 
-use parking_lot::Mutex;
 use aten::Dims;
 use dtype::ElementType;
+use parking_lot::Mutex;
 use pjrt::plugin::PluginClient;
 use pjrt::{Buffer, Client, CompileOptions, Device, ExecuteOptions};
 
 use crate::memory::{Account, Usage, human};
-use crate::scalar::ScalarCache;
 use crate::origin::Origin;
+use crate::scalar::ScalarCache;
 use crate::storage::{Dense, Tracked};
 use crate::window::{self, Window};
 use crate::{Error, Result};

@@ -86,7 +86,7 @@ pub unsafe fn dispatch(op: &OpHandle, args: &[Arg], device: usize, glue: Glue) -
     };
     if defers {
         // Sizes are needed now, and a failed condition is the call's own error.
-        if !entry.computes_sizes && !entry.has_checks {
+        if !entry.computes_sizes && (!entry.has_checks || window::takes_conditions(runtime)) {
             check_fits(&entry, &parsed)?;
             return window::append(runtime, state, entry, &parsed, glue);
         }
@@ -324,7 +324,8 @@ fn finish(
     }
     let mut tensors: SmallVec<[Option<ReturnedTensor>; 2]> = entry.returned.iter().map(|_| None).collect();
     for ((result, buffer), bytes) in entry.results.iter().zip(buffers).zip(&entry.result_bytes) {
-        let dense = |element: ElementType, dims: &Dims| state.result(buffer.clone(), *bytes, &origin, element, dims);
+        let dense =
+            |element: ElementType, dims: &Dims| state.result(buffer.clone(), *bytes, &origin, element, dims);
         match result {
             Produce::Slot(s, element, dims) => {
                 let dense = dense(*element, dims);

@@ -10,8 +10,8 @@ use parking_lot::{Condvar, Mutex};
 use pjrt::Executable;
 use rustc_hash::FxHashMap;
 
-use crate::client::Runtime;
 use crate::client::DeviceState;
+use crate::client::Runtime;
 use crate::make::compile;
 use crate::node::{Node, Slot, Source, Target};
 use crate::origin::Origin;
@@ -93,13 +93,17 @@ fn key(window: &Window, live: &[bool]) -> Key {
         key.extend(node.fresh.iter().map(|f| f.map_or(u64::MAX, u64::from)));
     }
     for bits in live.chunks(64) {
-        key.push(bits.iter().enumerate().fold(0, |word, (i, live)| word | u64::from(*live) << i));
+        key.push(
+            bits.iter()
+                .enumerate()
+                .fold(0, |word, (i, live)| word | u64::from(*live) << i),
+        );
     }
     key
 }
 
 /// What a program is made from.
-struct Recipe {
+pub(crate) struct Recipe {
     slots: Vec<Slot>,
     nodes: Vec<Node>,
     live: Vec<bool>,
@@ -107,7 +111,7 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn of(window: &Window, live: &[bool], device: usize) -> Self {
+    pub(crate) fn of(window: &Window, live: &[bool], device: usize) -> Self {
         Self {
             slots: window.slots.iter().map(|s| s.slot.clone()).collect(),
             nodes: window.nodes.iter().map(of_window).collect(),
@@ -116,11 +120,12 @@ impl Recipe {
         }
     }
 
-    fn cook(&self, runtime: &Runtime) -> Result<Program> {
+    /// Builds and compiles; `conditional` allows conditions on data among the results.
+    pub(crate) fn cook(&self, runtime: &Runtime, conditional: bool) -> Result<Program> {
         let state = runtime.device(self.device)?;
         let name = format!("window_of_{}", self.nodes.len());
         let built = build(&name, &self.slots, &self.nodes, &self.live)?;
-        if built.results.iter().any(|r| !matches!(r, Produce::Slot(..))) {
+        if !conditional && built.results.iter().any(|r| !matches!(r, Produce::Slot(..))) {
             return Err(Error::runtime("a window gave something else than storages"));
         }
         let executable = compile(runtime, state, &name, &built.text)?;
@@ -189,11 +194,15 @@ pub(crate) fn find(
             *state = State::Compiling;
         }
     }
-    let index = runtime.devices.iter().position(|d| std::ptr::eq(d, device)).unwrap_or(0);
+    let index = runtime
+        .devices
+        .iter()
+        .position(|d| std::ptr::eq(d, device))
+        .unwrap_or(0);
     let recipe = Recipe::of(window, live, index);
     if now {
         drop(known);
-        let made = recipe.cook(runtime);
+        let made = recipe.cook(runtime, true);
         return finish(key, made).inspect(|_| {
             RAN.fetch_add(1, Relaxed);
         });
@@ -228,9 +237,10 @@ static KITCHEN: LazyLock<Mutex<Sender<(Key, Recipe)>>> = LazyLock::new(|| {
             let made = match runtime_if_started() {
                 Some(runtime) => {
                     // A panic here would leave the window waiting for ever.
-                    let cook = std::panic::AssertUnwindSafe(|| recipe.cook(runtime));
-                    std::panic::catch_unwind(cook)
-                        .unwrap_or_else(|_| Err(Error::runtime("building the program panicked (a bug of ours)")))
+                    let cook = std::panic::AssertUnwindSafe(|| recipe.cook(runtime, false));
+                    std::panic::catch_unwind(cook).unwrap_or_else(|_| {
+                        Err(Error::runtime("building the program panicked (a bug of ours)"))
+                    })
                 }
                 None => Err(Error::runtime("the device is gone")),
             };

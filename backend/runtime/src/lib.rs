@@ -2,6 +2,7 @@
 //! events and errors. It knows no torch and no Python; the bridge connects it to both.
 
 mod cache;
+mod capture;
 mod client;
 mod dispatch;
 mod error;
@@ -29,6 +30,7 @@ mod view;
 mod window;
 
 pub use cache::{CacheStats, cache_stats, clear_cache};
+pub use capture::{Capture, Ran, abandon, begin_capture, end_capture};
 pub use client::{Config, Runtime, configure, in_bad_fork, runtime, runtime_if_started};
 pub use dispatch::{Outcome, Returned, dispatch};
 pub use error::{Error, Result};

@@ -102,7 +102,11 @@ impl Fresh {
             strides: self.strides.clone(),
             offset: 0,
         };
-        let elements: Dims = smallvec::smallvec![(self.nbytes / self.element.host_bytes()) as i64];
+        let elements = if self.sizes.contains(&0) {
+            self.sizes.clone()
+        } else {
+            smallvec::smallvec![(self.nbytes / self.element.host_bytes()) as i64]
+        };
         Place {
             slot,
             plan: plan(&elements, &view),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pjrt::Buffer;
 
+use crate::Result;
 use crate::client::Runtime;
 use crate::origin::Origin;
 use crate::program::Produce;
-use crate::Result;
 
 /// A condition on data that is verified later.
 pub(crate) struct Pending {

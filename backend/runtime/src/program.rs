@@ -289,10 +289,7 @@ impl Window<'_, '_, '_> {
         let (plan, to) = self.planned(place, element, &dims)?;
         let (value, dims) = match to {
             None => (value, dims),
-            Some(to) => (
-                recast(self.f, value, element, &dims, place.element, &to)?,
-                to,
-            ),
+            Some(to) => (recast(self.f, value, element, &dims, place.element, &to)?, to),
         };
         let offset = self.offset(place, param)?;
         Emit { f: self.f }.read(value, &dims, place.element, &plan, &place.view, offset)
@@ -311,7 +308,9 @@ impl Window<'_, '_, '_> {
         });
         let plan = plan(to.as_ref().unwrap_or(dims), &place.view);
         if plan.uses_offset() && !place.plan.uses_offset() && place.view.offset != 0 {
-            return Err(Error::runtime("a tensor lies in its storage in another way than was planned"));
+            return Err(Error::runtime(
+                "a tensor lies in its storage in another way than was planned",
+            ));
         }
         Ok((plan, to))
     }
@@ -520,12 +519,10 @@ impl Window<'_, '_, '_> {
 
     fn finish(&mut self, live: &[bool]) -> Result<()> {
         let mut outputs = Vec::new();
-        for s in 0..self.slots.len() {
-            if !self.written[s] || !live[s] {
-                continue;
-            }
-            if let Some((value, element, dims)) = self.current[s].clone() {
-                outputs.push((value, Produce::Slot(s as u32, element, dims)));
+        let wanted = self.written.iter().zip(live).map(|(written, live)| *written && *live);
+        for (s, (current, wanted)) in self.current.iter().zip(wanted).enumerate() {
+            if let (Some((value, element, dims)), true) = (current, wanted) {
+                outputs.push((*value, Produce::Slot(s as u32, *element, dims.clone())));
             }
         }
         outputs.append(&mut self.outputs);

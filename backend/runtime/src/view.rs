@@ -109,7 +109,12 @@ pub(crate) fn reach(view: &View) -> i64 {
     if view.sizes.contains(&0) {
         return 0;
     }
-    let span: i64 = view.sizes.iter().zip(&view.strides).map(|(n, s)| (n - 1) * s).sum();
+    let span: i64 = view
+        .sizes
+        .iter()
+        .zip(&view.strides)
+        .map(|(n, s)| (n - 1) * s)
+        .sum();
     view.offset + 1 + span
 }
 

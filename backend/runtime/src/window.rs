@@ -4,6 +4,7 @@
 //! runs. Whoever looks into storages runs the window first ([`flush_all`]), so nobody else ever meets that.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -14,6 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::cache::Entry;
+use crate::capture::capturing;
 use crate::client::{DeviceState, Runtime, explain};
 use crate::dispatch::{Outcome, Returned, ReturnedTensor, origin_of, random_of};
 use crate::execute::{Bits, Given, execute, expect};
@@ -22,6 +24,7 @@ use crate::glue::Glue;
 use crate::node::{Slot, Target};
 use crate::origin::Origin;
 use crate::parse::Parsed;
+use crate::pending::check_conditions;
 use crate::program::{Param, Produce};
 use crate::storage::{Content, Dense, Storage};
 use crate::{Error, Result};
@@ -71,6 +74,8 @@ pub(crate) struct Window {
     pub(crate) slots: Vec<Held>,
     pub(crate) nodes: Vec<Deferred>,
     by_storage: FxHashMap<usize, u32>,
+    /// Nothing ran since [`watch`].
+    whole: bool,
 }
 
 /// Whether the calling thread's ops are put off.
@@ -82,6 +87,36 @@ pub(crate) fn defers(runtime: &Runtime) -> bool {
 /// From here to [`close_scope`] ops of this thread are put off, to run as one program.
 pub fn open_scope() {
     SCOPES.set(SCOPES.get() + 1);
+}
+
+/// Ends the innermost scope and runs nothing.
+pub(crate) fn leave_scope() {
+    SCOPES.set(SCOPES.get().saturating_sub(1));
+}
+
+/// From here on a window that runs is noticed by [`take`].
+pub(crate) fn watch(runtime: &Runtime) {
+    for state in &runtime.devices {
+        state.window.lock().whole = true;
+    }
+}
+
+/// What was put off on a device since [`watch`], if none of it ran and nothing was put off elsewhere.
+pub(crate) fn take(runtime: &Runtime, device: usize) -> Option<Window> {
+    let others = runtime.devices.iter().enumerate().filter(|(i, _)| *i != device);
+    if others
+        .map(|(_, state)| state.window.lock().nodes.len())
+        .sum::<usize>()
+        > 0
+    {
+        return None;
+    }
+    let mut window = runtime.device(device).ok()?.window.lock();
+    if !window.whole || window.nodes.is_empty() {
+        return None;
+    }
+    PENDING.fetch_sub(window.nodes.len(), Relaxed);
+    Some(std::mem::take(&mut *window))
 }
 
 /// Ends the innermost scope; with the outermost one its ops run, unless the mode puts them off anyway.
@@ -100,7 +135,8 @@ pub(crate) fn flush_all(runtime: &Runtime) -> Result<bool> {
     if PENDING.load(Relaxed) == 0 {
         return Ok(false);
     }
-    flush(runtime, SCOPES.get() > 0)
+    // What a capture has to give up runs as single calls: it will not come again in this shape.
+    flush(runtime, SCOPES.get() > 0 && !capturing())
 }
 
 /// Runs what was put off on all devices, if the client was started.
@@ -115,7 +151,11 @@ pub fn flush_pending() -> Result<()> {
 pub(crate) fn flush_for(runtime: &Runtime, tensor: &TensorArg) -> Result<()> {
     if PENDING.load(Relaxed) != 0 {
         let touched = |state: &DeviceState| {
-            state.window.lock().by_storage.contains_key(&(tensor.storage as usize))
+            state
+                .window
+                .lock()
+                .by_storage
+                .contains_key(&(tensor.storage as usize))
         };
         if runtime.devices.iter().any(touched) {
             flush_all(runtime)?;
@@ -141,6 +181,11 @@ fn flush(runtime: &Runtime, now: bool) -> Result<bool> {
         outcome.map_err(|(_, e)| e)?;
     }
     Ok(any)
+}
+
+/// Whether a failed condition may wait for the end of the window: nothing but one op's parts is in it.
+pub(crate) fn takes_conditions(runtime: &Runtime) -> bool {
+    capturing() || (SCOPES.get() > 0 && !runtime.fused())
 }
 
 /// Whether a storage is the same as when the call was described.
@@ -206,13 +251,17 @@ pub(crate) fn append(
         slots,
         fresh,
         scalars: parsed.scalars.as_slice().into(),
-        tensors: parsed.tensors.iter().map(|t| (t.offset, t.bits, t.element)).collect(),
+        tensors: parsed
+            .tensors
+            .iter()
+            .map(|t| (t.offset, t.bits, t.element))
+            .collect(),
         random,
         origin,
         entry: entry.clone(),
     });
     PENDING.fetch_add(1, Relaxed);
-    let full = window.nodes.len() >= LIMIT;
+    let full = window.nodes.len() >= LIMIT && !capturing();
     drop(window);
     if full {
         flush_all(runtime)?;
@@ -248,9 +297,29 @@ impl Window {
         held.storage.state.lock().content = Content::Pending(element, dims);
     }
 
+    /// Runs all calls one by one.
+    pub(crate) fn run_each(mut self, runtime: &Runtime, state: &DeviceState, device: usize) -> Result<()> {
+        let outcome = self.run_singly(runtime, state, device);
+        self.settle(&outcome);
+        outcome.map_err(|(_, e)| e)
+    }
+
+    /// Gives storages back what they held before.
+    pub(crate) fn restore(&mut self) {
+        for held in &mut self.slots {
+            let mut state = held.storage.state.lock();
+            if matches!(state.content, Content::Pending(..)) {
+                state.content = std::mem::take(&mut held.content);
+            }
+        }
+    }
+
     /// Storages that somebody other than the window holds.
-    fn live(&self) -> Vec<bool> {
-        self.slots.iter().map(|s| Arc::strong_count(&s.storage) > 1).collect()
+    pub(crate) fn live(&self) -> Vec<bool> {
+        self.slots
+            .iter()
+            .map(|s| Arc::strong_count(&s.storage) > 1)
+            .collect()
     }
 
     /// Runs all calls; an error comes with the number of calls before it.
@@ -264,8 +333,19 @@ impl Window {
         if self.nodes.len() > 1
             && let Some(program) = fused::find(runtime, state, self, &self.live(), now)
         {
-            return self.run_fused(runtime, state, device, &program).map_err(|e| (0, e));
+            return self
+                .run_fused(runtime, state, device, &program)
+                .map_err(|e| (0, e));
         }
+        self.run_singly(runtime, state, device)
+    }
+
+    fn run_singly(
+        &mut self,
+        runtime: &Runtime,
+        state: &DeviceState,
+        device: usize,
+    ) -> std::result::Result<(), (usize, Error)> {
         (0..self.nodes.len()).try_for_each(|n| self.run_one(runtime, state, device, n).map_err(|e| (n, e)))
     }
 
@@ -293,9 +373,12 @@ impl Window {
             let buffers = execute(runtime, state, &**executable, &entry.params, &given, keep)?
                 .map_err(|e| explain(device, state, e, &format!("{origin} failed")))?;
             expect(&origin, buffers.len(), entry.results.len())?;
+            check_conditions(runtime, &entry.results, &buffers, &origin)?;
             for ((result, buffer), bytes) in entry.results.iter().zip(buffers).zip(&entry.result_bytes) {
                 let (at, element, dims) = match result {
-                    Produce::Slot(s, element, dims) => (Some(self.nodes[n].slots[*s as usize]), element, dims),
+                    Produce::Slot(s, element, dims) => {
+                        (Some(self.nodes[n].slots[*s as usize]), element, dims)
+                    }
                     Produce::Fresh(_, k, element, dims) => (self.nodes[n].fresh[*k as usize], element, dims),
                     Produce::Check(..) | Produce::Shown => continue,
                 };
@@ -324,9 +407,21 @@ impl Window {
         crate::record::note(&program.text);
         let keep = self.kept(&program.donated, &program.params, |s| s);
         let given = Many { window: self };
-        let buffers = execute(runtime, state, &*program.executable, &program.params, &given, keep)?
-            .map_err(|e| explain(device, state, e, &format!("{} failed", program.origin)))?;
+        let buffers = execute(
+            runtime,
+            state,
+            &*program.executable,
+            &program.params,
+            &given,
+            keep,
+        )?
+        .map_err(|e| explain(device, state, e, &format!("{} failed", program.origin)))?;
         expect(&program.origin, buffers.len(), program.results.len())?;
+        if let Err(error) = check_conditions(runtime, &program.results, &buffers, &program.origin) {
+            // A program with conditions consumes nothing: what the op was to change stays as it was.
+            self.restore();
+            return Err(error);
+        }
         for (result, buffer) in program.results.iter().zip(buffers) {
             if let Produce::Slot(s, element, dims) = result {
                 let held = &mut self.slots[*s as usize];
@@ -368,8 +463,40 @@ struct Many<'w> {
 }
 
 impl Deferred {
-    fn target_offset(&self, k: u32) -> i64 {
-        self.entry.target_tensor[k as usize].map_or(0, |i| self.tensors[i as usize].0)
+    pub(crate) fn scalar(&self, i: u32) -> (ScalarKind, Bits) {
+        self.scalars[i as usize]
+    }
+
+    pub(crate) fn host(&self, i: u32) -> (Bits, ElementType) {
+        let (_, bits, element) = self.tensors[i as usize];
+        (bits, element)
+    }
+
+    pub(crate) fn offset(&self, i: u32) -> i64 {
+        self.tensors[i as usize].0
+    }
+
+    pub(crate) fn target_offset(&self, k: u32) -> i64 {
+        self.entry.target_tensor[k as usize].map_or(0, |i| self.offset(i))
+    }
+
+    /// The seed and block that were drawn for it.
+    pub(crate) fn drawn(&self) -> [u64; 3] {
+        self.random
+    }
+}
+
+impl Held {
+    pub(crate) fn pointer(&self) -> *const c_void {
+        Arc::as_ptr(&self.storage).cast()
+    }
+
+    pub(crate) fn written(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
     }
 }
 
@@ -388,16 +515,15 @@ impl Given for One<'_> {
     }
 
     fn scalar(&self, _: u32, i: u32) -> (ScalarKind, Bits) {
-        self.node.scalars[i as usize]
+        self.node.scalar(i)
     }
 
     fn host(&self, _: u32, i: u32) -> (Bits, ElementType) {
-        let (_, bits, element) = self.node.tensors[i as usize];
-        (bits, element)
+        self.node.host(i)
     }
 
     fn offset(&self, _: u32, i: u32) -> i64 {
-        self.node.tensors[i as usize].0
+        self.node.offset(i)
     }
 
     fn target_offset(&self, _: u32, k: u32) -> i64 {
@@ -405,16 +531,13 @@ impl Given for One<'_> {
     }
 
     fn random(&self, _: u32) -> [u64; 3] {
-        self.node.random
+        self.node.drawn()
     }
 }
 
 impl Many<'_> {
-    fn one(&self, node: u32) -> One<'_> {
-        One {
-            window: self.window,
-            node: &self.window.nodes[node as usize],
-        }
+    fn node(&self, node: u32) -> &Deferred {
+        &self.window.nodes[node as usize]
     }
 }
 
@@ -424,22 +547,22 @@ impl Given for Many<'_> {
     }
 
     fn scalar(&self, node: u32, i: u32) -> (ScalarKind, Bits) {
-        self.one(node).scalar(node, i)
+        self.node(node).scalar(i)
     }
 
     fn host(&self, node: u32, i: u32) -> (Bits, ElementType) {
-        self.one(node).host(node, i)
+        self.node(node).host(i)
     }
 
     fn offset(&self, node: u32, i: u32) -> i64 {
-        self.one(node).offset(node, i)
+        self.node(node).offset(i)
     }
 
     fn target_offset(&self, node: u32, k: u32) -> i64 {
-        self.one(node).target_offset(node, k)
+        self.node(node).target_offset(k)
     }
 
     fn random(&self, node: u32) -> [u64; 3] {
-        self.one(node).random(node)
+        self.node(node).drawn()
     }
 }

@@ -6,21 +6,14 @@ from torch_tpu import _core
 class eager_mode:
     """Sets the mode, at the call; as a context manager the mode before comes back at the end.
 
-    "strict" issues each op at its call; "debug" also waits for it, so that an error is raised by the line that made it.
+    "strict" issues each op at its call. "debug" also waits for it, so that an error is raised by the line that made it.
+    "fused" puts ops off until a value is needed, and runs a sequence that recurs as one program.
     """
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self._before = _core.eager_mode()
-        if mode == "fused":
-            try:
-                _core.set_eager_mode(mode)
-            except ValueError:
-                raise ValueError(
-                    'this build of torch_tpu has no fused mode: use eager_mode("strict") or eager_mode("debug")'
-                ) from None
-        else:
-            _core.set_eager_mode(mode)
+        _core.set_eager_mode(mode)
 
     def __enter__(self) -> "eager_mode":
         return self
@@ -30,5 +23,5 @@ class eager_mode:
 
 
 def get_eager_mode() -> str:
-    """The mode: "strict" or "debug"."""
+    """The mode: "strict", "debug" or "fused"."""
     return _core.eager_mode()

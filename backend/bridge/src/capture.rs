@@ -1,0 +1,70 @@
+//! Captured graphs, for `torch_tpu._compile`.
+
+use std::ffi::c_void;
+
+use pyo3::prelude::*;
+use runtime::{Capture, Glue, Ran};
+
+use crate::core_table::glue;
+use crate::eager::raise;
+
+/// Addresses that Python passes: of storages that tensors of the caller hold.
+fn pointers(list: &[usize]) -> Vec<*const c_void> {
+    list.iter().map(|p| *p as *const c_void).collect()
+}
+
+/// A graph as one program.
+#[pyclass(frozen)]
+pub(crate) struct CapturedGraph(Capture);
+
+#[pymethods]
+impl CapturedGraph {
+    /// Runs it on the storages of inputs, into those of outputs; False when the storages are not as they were when the
+    /// graph was captured.
+    fn run(&self, py: Python<'_>, inputs: Vec<usize>, outputs: Vec<usize>) -> PyResult<bool> {
+        py.detach(|| {
+            let glue = Glue {
+                table: glue(),
+                call: std::ptr::null_mut(),
+            };
+            // SAFETY: the package passes data pointers of tpu storages whose tensors it holds meanwhile.
+            unsafe { self.0.run(&pointers(&inputs), &pointers(&outputs), glue) }
+        })
+        .map(|ran| ran == Ran::Done)
+        .map_err(raise)
+    }
+}
+
+/// From here on ops of this thread are put off as one graph.
+#[pyfunction]
+pub(crate) fn begin_capture(py: Python<'_>) -> PyResult<()> {
+    py.detach(runtime::begin_capture).map_err(raise)
+}
+
+/// Ends the capture and runs the ops; `None` when they cannot be one program.
+#[pyfunction]
+pub(crate) fn end_capture(
+    py: Python<'_>,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    device: usize,
+) -> PyResult<Option<CapturedGraph>> {
+    // SAFETY: as for `CapturedGraph::run`.
+    py.detach(|| unsafe { runtime::end_capture(&pointers(&inputs), &pointers(&outputs), device) })
+        .map(|made| made.map(CapturedGraph))
+        .map_err(raise)
+}
+
+/// Gives a capture up after an exception.
+#[pyfunction]
+pub(crate) fn abandon_capture() {
+    runtime::abandon();
+}
+
+/// Adds all to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<CapturedGraph>()?;
+    module.add_function(wrap_pyfunction!(begin_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(end_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(abandon_capture, module)?)
+}
