@@ -35,6 +35,8 @@ def mover(device: str) -> Callable:
             return done[id(value)][1]
         if isinstance(value, torch.device) and value.type == "cpu":
             return torch.device(device)
+        if isinstance(value, str) and value == "cpu":
+            return device
         if isinstance(value, torch.Generator):
             return torch.Generator(device).manual_seed(value.initial_seed())
         return value
