@@ -13,7 +13,9 @@ def move_tensor(tensor: Tensor, device: str) -> Tensor:
         return tensor
     plain = tensor.detach()
     moved = plain.to(device)
-    if plain.layout == torch.strided and moved.stride() != plain.stride():
+    # A part of a larger storage stays one: as_strided reaches past the view.
+    part = plain.layout == torch.strided and plain.untyped_storage().nbytes() != plain.numel() * plain.itemsize
+    if plain.layout == torch.strided and (part or moved.stride() != plain.stride()):
         flat = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
         moved = flat.to(device).as_strided(plain.size(), plain.stride(), plain.storage_offset())
     if plain.is_conj() and not moved.is_conj():
@@ -58,5 +60,36 @@ def copied(value: object) -> object:
             fresh = torch.empty_strided(base.size(), base.stride(), dtype=item.dtype, device=item.device)
             fresh = fresh.copy_(base).expand(item.size())
         return fresh.requires_grad_(item.requires_grad)
+
+    return tree_map(one, value)
+
+
+# Types narrower than double precision, and it.
+NARROW = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
+
+def widened(value: object) -> object:
+    """A structure whose floats are fresh leaves in double precision."""
+
+    def one(item: object) -> object:
+        if not isinstance(item, Tensor) or item.dtype not in NARROW:
+            return item
+        return item.detach().to(NARROW[item.dtype]).requires_grad_(item.requires_grad)
+
+    return tree_map(one, value)
+
+
+def narrowed(value: object, dtype: torch.dtype) -> object:
+    """The same, rounded to a type again."""
+
+    def one(item: object) -> object:
+        if not isinstance(item, Tensor) or item.dtype != NARROW.get(dtype):
+            return item
+        return item.detach().to(dtype)
 
     return tree_map(one, value)

@@ -11,8 +11,8 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
 from .compare import Differs, check, comparing
-from .invariants import comparable
-from .moving import copied, mover
+from .invariants import comparable, in_double, ordered
+from .moving import NARROW, copied, mover, narrowed, widened
 
 DEVICE = "tpu"
 
@@ -30,6 +30,15 @@ _UNINITIALIZED = (
     "resize_",
     "resize_as_",
 )
+
+# Random without this argument, though two seeds may choose alike.
+_RANDOM_UNLESS = {
+    "nn.functional.fractional_max_pool2d": "_random_samples",
+    "nn.functional.fractional_max_pool3d": "_random_samples",
+}
+
+# These read their indices on the host: a tensor of them must lie there.
+_SECOND_ON_CPU = ("tensor_split",)
 
 
 @dataclasses.dataclass
@@ -74,6 +83,10 @@ class Call:
         """With copies of all tensors."""
         return Call(*copied((self.input, self.args, self.kwargs)))
 
+    def in_double(self) -> "Call":
+        """With floats in double precision."""
+        return Call(*widened((self.input, self.args, self.kwargs)))
+
     def plain(self) -> "Call":
         """With nothing that needs a gradient."""
         return Call(
@@ -93,6 +106,14 @@ class Call:
         parts = [repr(tree_map(short, self.input)), *(repr(tree_map(short, a)) for a in self.args)]
         parts += [f"{k}={tree_map(short, v)!r}" for k, v in self.kwargs.items()]
         return f"({', '.join(parts)})"
+
+
+def moved(op: OpInfo, call: Call) -> Call:
+    """A call on the device, but for arguments that every accelerator wants on the CPU."""
+    ours = call.to(DEVICE)
+    if op.name in _SECOND_ON_CPU:
+        return Call(ours.input, call.args, ours.kwargs)
+    return ours
 
 
 class _Text(str):
@@ -161,18 +182,20 @@ def _on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[object, bool]:
     """The result on the CPU, and whether its values mean something."""
     torch.manual_seed(1)
     first = call.fresh().run(function)
-    if op.name in _UNINITIALIZED:
+    if op.name in _UNINITIALIZED or (op.name in _RANDOM_UNLESS and _RANDOM_UNLESS[op.name] not in call.kwargs):
         return first, False
     torch.manual_seed(2)
     try:
         check(call.fresh().run(function), first)
     except (AssertionError, RuntimeError):
         return first, False
+    if isinstance(call.input, Tensor) and in_double(op, call.input.dtype):
+        return narrowed(call.in_double().run(function), call.input.dtype), True
     return first, True
 
 
 def _forward(op: OpInfo, function: Callable, call: Call) -> float:
-    ours = call.to(DEVICE)
+    ours = moved(op, call)
     if function is op.inplace_variant:
         ours = ours.fresh()
     try:
@@ -211,7 +234,10 @@ def _out(op: OpInfo, call: Call) -> float:
         # Not every sample can be called so.
         return 0.0
     given = mover(DEVICE)(outs)
-    result = call.to(DEVICE).run(function, out=given)
+    result = moved(op, call).run(function, out=given)
+    if theirs is None:
+        # The copies of several views return nothing.
+        return check(*comparable(op, call, given, outs), values=values)
     pairs = zip(tree_flatten(result)[0], tree_flatten(given)[0], strict=True)
     if any(a is not b for a, b in pairs):
         raise Differs("the result is not the tensor given as out")
@@ -229,7 +255,8 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
                 theirs, values = _on_cpu(op, function, call.plain())
             if not values:
                 continue
-            theirs = _gradients(op, call, sample, twice, "cpu")
+            reference = call.in_double() if in_double(op, dtype) else call
+            theirs = narrowed(_gradients(op, reference, sample, twice, "cpu", dtype), dtype)
         except Exception:
             # What the CPU cannot differentiate is no measure.
             continue
@@ -237,7 +264,7 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
             continue
         outcome.samples += 1
         try:
-            ours = _gradients(op, call.to(DEVICE), sample, twice, DEVICE)
+            ours = _gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
             outcome.ulps = max(outcome.ulps, check(ours, theirs, strides=False))
         except Exception as e:
             outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
@@ -250,21 +277,30 @@ def _leaves(call: Call) -> list[Tensor]:
     return list(unique.values())
 
 
-def _gradients(op: OpInfo, call: Call, sample: SampleInput, twice: bool, device: str) -> tuple | None:
+def _gradients(
+    op: OpInfo, call: Call, sample: SampleInput, twice: bool, device: str, dtype: torch.dtype
+) -> tuple | None:
     leaves = _leaves(call)
-    result = sample.output_process_fn_grad(call.run(op.get_op()))
+    result = ordered(op, sample.output_process_fn_grad(call.run(op.get_op())))
     outputs = [t for t in tree_flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not leaves or not outputs:
         return None
-    given = [like(t, i).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
+    given = [_seed(t, i, dtype).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
     first = torch.autograd.grad(outputs, leaves, given, create_graph=twice, allow_unused=True)
     if not twice:
         return first
     again = [t for t in first if t is not None and t.requires_grad]
     if not again:
         return None
-    seeds = [like(t, 100 + i).to(device) for i, t in enumerate(again)]
+    seeds = [_seed(t, 100 + i, dtype).to(device) for i, t in enumerate(again)]
     return torch.autograd.grad(again, [*leaves, *given], seeds, allow_unused=True)
+
+
+def _seed(tensor: Tensor, number: int, dtype: torch.dtype) -> Tensor:
+    """:func:`like`, rounded to the tested type: a reference in double precision begins with the same numbers."""
+    gradient = like(tensor, number)
+    narrow = dtype in NARROW and tensor.dtype == NARROW[dtype]
+    return gradient.to(dtype).to(tensor.dtype) if narrow else gradient
 
 
 def like(tensor: Tensor, number: int) -> Tensor:
@@ -291,7 +327,7 @@ def run_errors(op: OpInfo, limit: int | None, seed: int) -> Outcome:
         else:
             continue
         try:
-            _refused(lambda c=call: c.to(DEVICE).run(op.get_op()), theirs)
+            _refused(lambda c=call: moved(op, c).run(op.get_op()), theirs)
         except Exception as e:
             outcome.fail(f"{call}", e)
     return outcome

@@ -5,7 +5,7 @@ use stablehlo::ops::Direction;
 use stablehlo::{Number, Value};
 
 use super::util::{compare_to, index_type, plus, positions_of, unravel};
-use crate::{Cx, Error, Lowered, OpDef, Result};
+use crate::{Cx, Error, ErrorKind, Lowered, OpDef, Result};
 
 /// A number broadcast to the result.
 fn splat(cx: &mut Cx<'_, '_>, name: &str) -> Lowered {
@@ -169,6 +169,30 @@ fn triu_indices(cx: &mut Cx<'_, '_>) -> Lowered {
 /// Both parts, in the part type of the result and its sizes.
 fn parts(cx: &mut Cx<'_, '_>, names: [&str; 2]) -> Result<(Value, Value)> {
     let out = cx.out(0)?;
+    let (first, second) = (cx.meta(names[0])?.element, cx.meta(names[1])?.element);
+    if !first.is_float() || !second.is_float() {
+        return Err(Error::user(
+            ErrorKind::NotImplemented,
+            format!("Expected both inputs to be Half, Float or Double tensors but got {first} and {second}"),
+        ));
+    }
+    if first != second {
+        return Err(Error::user(
+            ErrorKind::Runtime,
+            format!(
+                "Expected object of scalar type {first} but got scalar type {second} for second argument"
+            ),
+        ));
+    }
+    if out.element.is_complex() && out.element.real() != first {
+        return Err(Error::user(
+            ErrorKind::Runtime,
+            format!(
+                "Expected parts of {} for argument 'out', but got {first}",
+                out.element
+            ),
+        ));
+    }
     if !out.element.is_complex() {
         return Err(Error::unsupported("complex numbers of half precision"));
     }

@@ -6,7 +6,7 @@ use stablehlo::ops::Direction;
 use super::util::{
     compare_to, count, count_true, index_type, plus, positions_of, prefix_sum, take_flat, zero,
 };
-use crate::{Cx, ErrorKind, Lowered, OpDef};
+use crate::{Cx, Error, ErrorKind, Lowered, OpDef};
 
 fn masked_fill(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
@@ -20,6 +20,13 @@ fn masked_fill(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn masked_scatter(cx: &mut Cx<'_, '_>) -> Lowered {
+    let masks = cx.meta("mask")?.element;
+    if masks != ElementType::Pred {
+        return Err(Error::user(
+            ErrorKind::Runtime,
+            format!("masked_scatter_ only supports boolean masks, but got mask with dtype {masks}"),
+        ));
+    }
     let out = cx.out(0)?;
     let v = cx.operand("self", out.element)?;
     let v = cx.broadcast_to(v, &out.dims)?;

@@ -156,7 +156,7 @@ fn even(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
 }
 
 /// An odd function from its values for positive numbers.
-fn with_sign_of(cx: &mut Cx<'_, '_>, v: Value, x: Value) -> Result<Value> {
+pub(crate) fn with_sign_of(cx: &mut Cx<'_, '_>, v: Value, x: Value) -> Result<Value> {
     let negative = compare_to(cx, x, Direction::Lt, 0)?;
     let minus = cx.f.negate(v)?;
     Ok(cx.f.select(negative, minus, v)?)
@@ -176,13 +176,13 @@ fn unscale(cx: &mut Cx<'_, '_>, v: Value, x: Value) -> Result<Value> {
 }
 
 /// Order 0.
-fn i0(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
+pub(crate) fn i0(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
     let v = even(cx, x)?;
     unscale(cx, v, x)
 }
 
 /// Order 1.
-fn i1(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
+pub(crate) fn i1(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
     let v = odd(cx, x)?;
     unscale(cx, v, x)
 }

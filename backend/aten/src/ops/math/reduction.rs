@@ -267,7 +267,34 @@ fn argmin(cx: &mut Cx<'_, '_>) -> Lowered {
     place_of_extremum(cx, Reducer::Min)
 }
 
+/// The exclusive or of the bits: of doubles for floats, of 64-bit integers for the others.
+fn hash_tensor(cx: &mut Cx<'_, '_>) -> Lowered {
+    let x = cx.tensor("self")?;
+    let bits = match cx.element(x)?.class() {
+        Class::Float => {
+            let x = cx.cast(x, ElementType::F64)?;
+            cx.f.bitcast_convert(x, ElementType::U64)?
+        }
+        Class::Complex => return Err(Error::unsupported("hash_tensor of complex numbers")),
+        _ => {
+            let x = cx.cast(x, ElementType::S64)?;
+            cx.f.bitcast_convert(x, ElementType::U64)?
+        }
+    };
+    let rank = cx.rank(bits)?;
+    let dims = reduced_dims(cx, rank)?;
+    let out = cx.out(0)?.dims.clone();
+    let hash = if dims.is_empty() {
+        bits
+    } else {
+        let start = cx.full(&[], ElementType::U64, 0)?;
+        cx.f.reduce(&[bits], &[start], &dims, |f, e| Ok(vec![f.xor(e[0], e[1])?]))?[0]
+    };
+    Ok(cx.reshape(hash, &out)?.into())
+}
+
 pub(crate) const OPS: &[OpDef] = &[
+    OpDef::new("hash_tensor", hash_tensor),
     OpDef::new("sum", sum),
     OpDef::new("nansum", nansum),
     OpDef::new("prod", prod),

@@ -4,7 +4,7 @@ use stablehlo::Value;
 use stablehlo::ops::{Direction, GatherDimensions};
 
 use super::common::common_type;
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
+use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result};
 
 /// Up to this many boundaries each value is compared with all of them, in one fused loop without a gather.
 const COMPARE_ALL: i64 = 2048;
@@ -22,7 +22,7 @@ fn pick(cx: &mut Cx<'_, '_>, flat: Value, at: Value) -> Result<Value> {
 }
 
 /// Places of `values` (rows, m) in the sorted rows of `sequence` (rows, n).
-fn places(cx: &mut Cx<'_, '_>, sequence: Value, values: Value, right: bool) -> Result<Value> {
+pub(crate) fn places(cx: &mut Cx<'_, '_>, sequence: Value, values: Value, right: bool) -> Result<Value> {
     // A value goes past all that are not at least (or, to the right, not more than) it; so NaN goes to the end.
     let direction = if right { Direction::Gt } else { Direction::Ge };
     let shape = cx.dims(sequence)?;
@@ -60,6 +60,34 @@ fn places(cx: &mut Cx<'_, '_>, sequence: Value, values: Value, right: bool) -> R
     Ok(low)
 }
 
+/// How many of a row (1, n) C++'s `upper_bound` would step over for each value (1, m), also where the row is not sorted.
+pub(crate) fn search_like_torch(cx: &mut Cx<'_, '_>, sequence: Value, values: Value) -> Result<Value> {
+    let n = cx.dims(sequence)?[1];
+    let flat = cx.reshape(sequence, &[n])?;
+    let mut first = cx.f.iota(cx.dims(values)?.as_slice(), ElementType::S64, 0)?;
+    let one = cx.full_like(first, 1)?;
+    let last = cx.full_like(first, n - 1)?;
+    let mut left = cx.full_like(first, n)?;
+    for _ in 0..=n.ilog2() {
+        let half = cx.f.shift_right_logical(left, one)?;
+        let middle = cx.f.add(first, half)?;
+        let at = cx.f.minimum(middle, last)?;
+        let found = pick(cx, flat, at)?;
+        let stop = cx.f.compare(values, found, Direction::Lt)?;
+        let zero = cx.full_like(left, 0)?;
+        let open = cx.f.compare(left, zero, Direction::Gt)?;
+        let go = cx.f.not(stop)?;
+        let up = cx.f.and(open, go)?;
+        let next = cx.f.add(middle, one)?;
+        first = cx.f.select(up, next, first)?;
+        let rest = cx.f.subtract(left, half)?;
+        let rest = cx.f.subtract(rest, one)?;
+        let less = cx.f.select(stop, half, rest)?;
+        left = cx.f.select(open, less, zero)?;
+    }
+    Ok(first)
+}
+
 fn search(cx: &mut Cx<'_, '_>, sequence_name: &str, values_name: &str) -> Lowered {
     let element = common_type(cx, &[sequence_name, values_name])?;
     let right = cx.bool("right")? || cx.str("side")? == Some("right");
@@ -94,6 +122,13 @@ fn searchsorted(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn bucketize(cx: &mut Cx<'_, '_>) -> Lowered {
+    let rank = cx.meta("boundaries")?.dims.len();
+    if rank != 1 {
+        return Err(Error::user(
+            ErrorKind::Runtime,
+            format!("boundaries tensor must be 1 dimension, but got dim({rank})"),
+        ));
+    }
     search(cx, "boundaries", "self")
 }
 

@@ -299,7 +299,8 @@ fn ndtri(cx: &mut Cx<'_, '_>, p: Value) -> Result<Value> {
     replace(cx, outside, f64::NAN, result)
 }
 
-fn quotient(cx: &mut Cx<'_, '_>, x: Value, above: &[f64], below: &[f64]) -> Result<Value> {
+/// A quotient of two polynomials, the highest power first.
+pub(crate) fn quotient(cx: &mut Cx<'_, '_>, x: Value, above: &[f64], below: &[f64]) -> Result<Value> {
     let a = polynomial(cx, x, above)?;
     let b = polynomial(cx, x, below)?;
     Ok(cx.f.divide(a, b)?)
@@ -314,10 +315,21 @@ pub(crate) fn real(cx: &mut Cx<'_, '_>, kernel: Unary) -> Lowered {
     unary_float(cx, kernel)
 }
 
+/// [`real`] computed in double precision: for series that lose digits, where single precision would show it.
+pub(crate) fn in_double(cx: &mut Cx<'_, '_>, kernel: Unary) -> Lowered {
+    let name = if cx.has("self") { "self" } else { "x" };
+    if super::common::float_type(cx, &[name])?.is_complex() {
+        return Err(Error::unsupported("this function of complex numbers"));
+    }
+    let x = cx.tensor(name)?;
+    let x = cx.cast(x, crate::ElementType::F64)?;
+    Ok(kernel(cx, x)?.into())
+}
+
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("erf", |cx| real(cx, error_function)),
     OpDef::new("erfc", |cx| real(cx, error_function_complement)),
-    OpDef::new("erfinv", |cx| real(cx, erfinv)),
+    OpDef::new("erfinv", |cx| in_double(cx, erfinv)),
     OpDef::new("lgamma", |cx| real(cx, log_gamma)),
     OpDef::new("digamma", |cx| real(cx, digamma)),
     OpDef::new("polygamma", polygamma),

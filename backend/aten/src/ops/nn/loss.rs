@@ -141,7 +141,14 @@ fn binary_cross_entropy_with_logits(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn soft_margin_loss(cx: &mut Cx<'_, '_>) -> Lowered {
     let (x, t) = pair(cx)?;
-    finish(cx, (-ex(t) * x).exp().ln_1p())
+    let e = (-ex(t) * x).exp().eval(cx)?;
+    // Torch keeps the exponential in the type of the arguments, where in half precision it may be infinite.
+    let e = match cx.meta("self")?.element {
+        ElementType::F16 => cx.f.reduce_precision(e, 5, 10)?,
+        ElementType::BF16 => cx.f.reduce_precision(e, 8, 7)?,
+        _ => e,
+    };
+    finish(cx, ex(e).ln_1p())
 }
 
 fn soft_margin_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {

@@ -19,6 +19,7 @@ mod matmul;
 mod nll_loss;
 mod padding;
 mod pool_avg;
+mod pool_fractional;
 mod pool_max;
 mod rnn_cell;
 mod scatter;
@@ -47,6 +48,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     nll_loss::OPS,
     padding::OPS,
     pool_avg::OPS,
+    pool_fractional::OPS,
     pool_max::OPS,
     rnn_cell::OPS,
     softmax::OPS,

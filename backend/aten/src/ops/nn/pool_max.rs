@@ -24,7 +24,7 @@ fn places(cx: &mut Cx<'_, '_>, sizes: &[i64]) -> Result<Value> {
 }
 
 /// Of two (value, index) pairs the one that a scan in order would keep: NaN before all, the greater, the earlier.
-fn better<'a>(
+pub(super) fn better<'a>(
     f: &mut stablehlo::FunctionBuilder<'a>,
     e: &[Value],
     float: bool,
@@ -47,7 +47,7 @@ fn better<'a>(
 }
 
 /// Where the scan starts: below every value, after every place.
-fn start(cx: &mut Cx<'_, '_>, element: ElementType) -> Result<[Value; 2]> {
+pub(super) fn start(cx: &mut Cx<'_, '_>, element: ElementType) -> Result<[Value; 2]> {
     Ok([
         cx.full(&[], element, lowest(element))?,
         cx.full(&[], ElementType::S32, i64::from(i32::MAX))?,
@@ -123,7 +123,7 @@ fn max_pool3d_with_indices(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 /// The gradient goes where the indices say, to the sum of all windows that chose a place.
-fn by_indices(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
+pub(super) fn by_indices(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
     let (g, x, indices) = (
         cx.tensor("grad_output")?,
         cx.tensor("self")?,

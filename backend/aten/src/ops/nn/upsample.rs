@@ -112,15 +112,17 @@ impl Axis {
     }
 
     /// Antialiased: the filter is as wide as an output element is.
-    fn antialiased(&self, align_corners: bool, cubic: bool) -> Vec<Taps> {
+    fn antialiased(&self, align_corners: bool, cubic: bool, single: bool) -> Vec<Taps> {
+        // Torch computes weights in the type of the images.
+        let round = |x: f64| if single { f64::from(x as f32) } else { x };
         let ratio = match (align_corners, self.output) {
             (true, 1) => 0.0,
-            (true, _) => (self.input - 1) as f64 / (self.output - 1) as f64,
-            _ => self.ratio(false),
+            (true, _) => round((self.input - 1) as f64 / (self.output - 1) as f64),
+            _ => self.ratio(single),
         };
         let reach = if cubic { 2.0 } else { 1.0 };
-        let support = if ratio >= 1.0 { reach * ratio } else { reach };
-        let squeeze = if ratio >= 1.0 { 1.0 / ratio } else { 1.0 };
+        let support = if ratio >= 1.0 { round(reach * ratio) } else { reach };
+        let squeeze = if ratio >= 1.0 { round(1.0 / ratio) } else { 1.0 };
         let filter = |x: f64| {
             const A: f64 = -0.5;
             let x = x.abs();
@@ -133,15 +135,18 @@ impl Axis {
         };
         (0..self.output)
             .map(|o| {
-                let center = ratio * (o as f64 + 0.5);
-                let first = ((center - support + 0.5) as i64).max(0);
-                let end = ((center + support + 0.5) as i64).min(self.input);
+                let center = round(ratio * (o as f64 + 0.5));
+                let first = (round(round(center - support) + 0.5) as i64).max(0);
+                let end = (round(round(center + support) + 0.5) as i64).min(self.input);
                 let mut taps: Taps = (first..end)
-                    .map(|i| (i, filter((i as f64 - center + 0.5) * squeeze)))
+                    .map(|i| {
+                        let at = round(round(i as f64 - center) + 0.5);
+                        (i, round(filter(round(at * squeeze))))
+                    })
                     .collect();
-                let total: f64 = taps.iter().map(|t| t.1).sum();
+                let total = taps.iter().fold(0.0, |sum, t| round(sum + t.1));
                 if total != 0.0 {
-                    taps.iter_mut().for_each(|t| t.1 /= total);
+                    taps.iter_mut().for_each(|t| t.1 = round(t.1 / total));
                 }
                 taps
             })
@@ -161,7 +166,7 @@ fn taps(axis: &Axis, filter: Filter, align_corners: bool, single: bool) -> Vec<T
     match filter {
         Filter::Linear => axis.linear(align_corners, single),
         Filter::Cubic => axis.cubic(align_corners, single),
-        Filter::Antialiased { cubic } => axis.antialiased(align_corners, cubic),
+        Filter::Antialiased { cubic } => axis.antialiased(align_corners, cubic, single),
     }
 }
 
@@ -223,6 +228,9 @@ fn is_single(cx: &Cx<'_, '_>, v: Value) -> Result<bool> {
 }
 
 fn resize(cx: &mut Cx<'_, '_>, scales: &[&str], filter: Filter) -> Lowered {
+    if cx.meta("self")?.element == ElementType::U8 && scales.len() == 2 {
+        return resize_bytes(cx, scales, filter);
+    }
     let x = up(cx, "self")?;
     let (sizes, element) = (cx.dims(x)?, cx.element(x)?);
     if !element.is_float() {
@@ -248,6 +256,72 @@ fn resize(cx: &mut Cx<'_, '_>, scales: &[&str], filter: Filter) -> Lowered {
         };
     }
     Ok(v.into())
+}
+
+/// Images of bytes, as the CPU resizes them: whole-numbered weights, and bytes between the two dimensions.
+fn resize_bytes(cx: &mut Cx<'_, '_>, scales: &[&str], filter: Filter) -> Lowered {
+    let x = cx.tensor("self")?;
+    let sizes = cx.dims(x)?;
+    let out = &cx.out(0)?.dims;
+    if out.contains(&0) {
+        return Ok(cx.full(out, ElementType::U8, 0)?.into());
+    }
+    let align = cx.bool("align_corners")?;
+    let mut v = cx.cast(x, ElementType::S32)?;
+    for (d, axis) in axes(cx, &sizes, scales)?.iter().enumerate().rev() {
+        if axis.input == axis.output {
+            continue;
+        }
+        let (taps, digits) = whole_weights(&taps(axis, filter, align, false));
+        v = if matches!(filter, Filter::Antialiased { .. }) {
+            product(cx, v, d + 2, &taps, axis.input, false)?
+        } else {
+            blend(cx, v, d + 2, &taps)?
+        };
+        let half = cx.full_like(v, if digits > 0 { 1i64 << (digits - 1) } else { 0 })?;
+        v = cx.f.add(v, half)?;
+        let by = cx.full_like(v, digits)?;
+        v = cx.f.shift_right_arithmetic(v, by)?;
+        let (low, high) = (
+            cx.full(&[], ElementType::S32, 0)?,
+            cx.full(&[], ElementType::S32, 255)?,
+        );
+        v = cx.f.clamp(low, v, high)?;
+    }
+    Ok(v.into())
+}
+
+/// Weights as 16-bit integers of as many binary digits as the greatest allows; and how many those are.
+fn whole_weights(taps: &[Taps]) -> (Vec<Taps>, i64) {
+    let mut most = 0f64;
+    let merged: Vec<Taps> = taps
+        .iter()
+        .map(|taps| {
+            let mut sums: Taps = Vec::new();
+            for &(at, weight) in taps {
+                // Places clamped to the border come more than once.
+                let slot = match sums.iter().position(|s| s.0 == at) {
+                    Some(slot) => slot,
+                    None => {
+                        sums.push((at, 0.0));
+                        sums.len() - 1
+                    }
+                };
+                sums[slot].1 += weight;
+                most = most.max(sums[slot].1);
+            }
+            sums
+        })
+        .collect();
+    let digits = (0..22)
+        .find(|digits| (0.5 + most * f64::from(1 << (digits + 1))) as i32 >= 1 << 15)
+        .unwrap_or(22);
+    let whole = |w: f64| (w * f64::from(1 << digits)).round();
+    let taps = merged
+        .into_iter()
+        .map(|taps| taps.into_iter().map(|(at, w)| (at, whole(w))).collect())
+        .collect();
+    (taps, i64::from(digits))
 }
 
 fn resize_backward(cx: &mut Cx<'_, '_>, scales: &[&str], filter: Filter) -> Lowered {
