@@ -14,6 +14,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+# Tests compile what they run, and leave nothing in the user's cache.
+os.environ["TORCH_TPU_CACHE_DIR"] = ""
+
 # Two matrix products and an elementwise tail: enough for the compiler to make fusions with estimates.
 PROGRAM = """
 module @small {

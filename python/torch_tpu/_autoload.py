@@ -33,9 +33,11 @@ def autoload() -> None:
         return
     import torch
 
-    # XLA's CPU plugin greets on stderr at the level of information, unless the user wants to see that.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     from torch_tpu import _core
+
+    # XLA greets on stderr at the level of information. Its CPU plugin also says, as an error for each program from
+    # disk, that tuning flags are no features of the processor; a real error reaches us as one. Users may ask for all.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3" if _core.simulates() else "1")
 
     path = glue_path(torch.__version__)
     # The name and the module come before the first use of the device.

@@ -15,7 +15,7 @@ use pyo3::types::PyDict;
 use runtime::{Config, Error, Result, runtime};
 
 use crate::core_table::{CORE, glue, memory_of, reset_memory, set_glue};
-use crate::locate::{libtpu, plugin_path, set};
+use crate::locate::{cpu_plugin, libtpu, plugin_path, set};
 
 /// A runtime error as the Python exception of its class.
 pub(crate) fn raise(error: Error) -> PyErr {
@@ -64,7 +64,19 @@ fn find_plugin() -> Result<Config> {
             );
         }
     }
-    Ok(Config { plugin })
+    let mut libraries = Vec::new();
+    if choice.platform == Platform::Sim {
+        // Where the simulator finds the plugin under it.
+        libraries.extend(set("TORCH_TPU_CPU_PLUGIN"));
+        libraries.extend(Python::attach(cpu_plugin));
+    }
+    Ok(Config { plugin, libraries })
+}
+
+/// Whether this process will run on the simulator; an error of the choice is the first use's to tell.
+#[pyfunction]
+pub(crate) fn simulates() -> bool {
+    platform::current().is_ok_and(|choice| choice.platform == Platform::Sim)
 }
 
 /// How many devices the client will have, told without starting it; `None` where only the plugin knows.
@@ -364,6 +376,8 @@ pub(crate) fn cache_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> 
     out.set_item("misses", stats.misses)?;
     out.set_item("entries", stats.entries)?;
     out.set_item("compile_seconds", stats.compile_seconds)?;
+    out.set_item("disk_hits", stats.disk_hits)?;
+    out.set_item("disk_writes", stats.disk_writes)?;
     Ok(out)
 }
 
@@ -371,6 +385,18 @@ pub(crate) fn cache_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> 
 #[pyfunction]
 pub(crate) fn clear_cache() {
     runtime::clear_cache();
+}
+
+/// Removes every program from disk.
+#[pyfunction]
+pub(crate) fn clear_disk(py: Python<'_>) {
+    py.detach(runtime::clear_disk);
+}
+
+/// The folder for programs on disk; `None` when there is none.
+#[pyfunction]
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    runtime::cache_folder()
 }
 
 /// Starts keeping the programs that run, or ends it.
@@ -420,10 +446,12 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         reset_fallbacks,
         cache_stats,
         clear_cache,
+        clear_disk,
+        cache_folder,
         record_programs,
         take_programs,
         lowered_ops
     );
-    add!(open_scope, close_scope, fused_stats, wait_for_fused);
+    add!(simulates, open_scope, close_scope, fused_stats, wait_for_fused);
     Ok(())
 }

@@ -38,6 +38,17 @@ pub(crate) fn plugin_path(py: Python<'_>) -> PyResult<PathBuf> {
     )))
 }
 
+/// The CPU plugin's wheel, which the simulator loads where nothing else is named.
+pub(crate) fn cpu_plugin(py: Python<'_>) -> Option<PathBuf> {
+    let spec = py.import("importlib.util").ok()?;
+    let spec = spec.call_method1("find_spec", ("fastatomstruct_xla_cpu",)).ok()?;
+    let folders: Vec<PathBuf> = spec.getattr("submodule_search_locations").ok()?.extract().ok()?;
+    folders
+        .iter()
+        .map(|f| f.join("libpjrt_cpu.so"))
+        .find(|p| p.exists())
+}
+
 /// Path of libtpu: TPU_LIBRARY_PATH, else the wheel's.
 pub(crate) fn libtpu(py: Python<'_>) -> PyResult<PathBuf> {
     if let Some(path) = set("TPU_LIBRARY_PATH") {

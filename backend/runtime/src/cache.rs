@@ -89,11 +89,18 @@ pub struct CacheStats {
     pub entries: u64,
     /// Seconds spent compiling.
     pub compile_seconds: f64,
+    /// Programs that came from disk instead.
+    pub disk_hits: u64,
+    /// Programs written to disk.
+    pub disk_writes: u64,
 }
 
 /// The counters since the start.
 pub fn cache_stats() -> CacheStats {
+    let (disk_hits, disk_writes) = crate::disk::counters();
     CacheStats {
+        disk_hits,
+        disk_writes,
         hits: HITS.load(Relaxed),
         misses: MISSES.load(Relaxed),
         entries: CACHE.read().as_ref().map_or(0, |c| c.len() as u64),
@@ -101,10 +108,17 @@ pub fn cache_stats() -> CacheStats {
     }
 }
 
-/// Forgets every program.
+/// Forgets every program that is held in memory.
 pub fn clear_cache() {
     *CACHE.write() = None;
     crate::fused::clear();
+}
+
+/// Removes every program from disk.
+pub fn clear_disk() {
+    if let Some(disk) = crate::disk::disk() {
+        disk.clear();
+    }
 }
 
 pub(crate) fn get(key: &Key) -> Option<Found> {

@@ -23,6 +23,8 @@ use crate::{Error, Result};
 pub struct Config {
     /// The plugin's library.
     pub plugin: PathBuf,
+    /// Libraries that the plugin is made of: programs on disk are for these very files.
+    pub libraries: Vec<PathBuf>,
 }
 
 /// Gives the configuration at the first use; its error text becomes the exception's.
@@ -97,6 +99,8 @@ pub struct Runtime {
     pub devices: Vec<DeviceState>,
     /// How programs are compiled.
     pub options: CompileOptions,
+    /// What an executable depends on besides its program: plugin, options, processor.
+    pub(crate) identity: String,
     /// Whether the devices are simulated: results are at hand, so conditions on data are verified at the call.
     pub simulated: bool,
     debug: AtomicBool,
@@ -156,7 +160,7 @@ fn start() -> Result<&'static Runtime> {
     let config = configure()?;
     let client = PluginClient::open(&config.plugin, &[])
         .map_err(|e| Error::from(e).during("cannot start the tpu device"))?;
-    let made = Runtime::new(client)?;
+    let made = Runtime::new(client, &config)?;
     static WATCH: Once = Once::new();
     // SAFETY: the handler only touches atomics.
     WATCH.call_once(|| unsafe {
@@ -168,7 +172,7 @@ fn start() -> Result<&'static Runtime> {
 }
 
 impl Runtime {
-    fn new(client: Arc<dyn Client>) -> Result<Self> {
+    fn new(client: Arc<dyn Client>, config: &Config) -> Result<Self> {
         let all = client.addressable_devices();
         let several = all.len() > 1;
         let platform = client.platform_name().to_owned();
@@ -196,6 +200,7 @@ impl Runtime {
             })
             .collect();
         Ok(Self {
+            identity: identity(&*client, config, &options),
             client,
             devices,
             options,
@@ -256,6 +261,37 @@ impl Runtime {
     pub fn usage(&self, device: usize) -> Result<Usage> {
         Ok(self.device(device)?.account.usage())
     }
+}
+
+/// What an executable of a client depends on besides its program.
+fn identity(client: &dyn Client, config: &Config, options: &CompileOptions) -> String {
+    let stamp = |path: &PathBuf| {
+        let about = std::fs::metadata(path).ok();
+        let changed = about.as_ref().and_then(|a| a.modified().ok());
+        format!("{} {:?} {changed:?}", path.display(), about.map(|a| a.len()))
+    };
+    let files: Vec<String> = std::iter::once(&config.plugin)
+        .chain(&config.libraries)
+        .map(stamp)
+        .collect();
+    // Code for the host is for its processor's own instructions; a TPU's kind is in the version and the devices.
+    let host = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let about = |line: &&str| {
+        line.starts_with("flags") || line.starts_with("model name") || line.starts_with("Features")
+    };
+    let processor: Vec<&str> = host.lines().filter(about).take(2).collect();
+    let kinds: Vec<String> = client
+        .devices()
+        .iter()
+        .map(|d| d.description().kind.clone())
+        .collect();
+    format!(
+        "{}\n{}\n{kinds:?}\n{files:?}\n{:?}\n{}\n{processor:?}",
+        client.platform_name(),
+        client.platform_version(),
+        options.encode(),
+        env!("CARGO_PKG_VERSION"),
+    )
 }
 
 /// A failure on a device. Out of memory says what was asked, what is in use, and the largest holders.

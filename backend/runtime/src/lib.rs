@@ -4,6 +4,7 @@
 mod cache;
 mod capture;
 mod client;
+mod disk;
 mod dispatch;
 mod error;
 mod events;
@@ -29,9 +30,10 @@ mod transfer;
 mod view;
 mod window;
 
-pub use cache::{CacheStats, cache_stats, clear_cache};
+pub use cache::{CacheStats, cache_stats, clear_cache, clear_disk};
 pub use capture::{Capture, Ran, abandon, begin_capture, end_capture};
 pub use client::{Config, Runtime, configure, in_bad_fork, runtime, runtime_if_started};
+pub use disk::cache_folder;
 pub use dispatch::{Outcome, Returned, dispatch};
 pub use error::{Error, Result};
 pub use events::Event;

@@ -17,10 +17,10 @@ use crate::node::{Fresh, Node, Slot, Source, Target};
 use crate::origin::Origin;
 use crate::parse::{ArgIn, Parsed, SlotIn, place};
 use crate::program::{Built, Param, Produce, build, build_sizes};
-use crate::record;
 use crate::schema::{OpHandle, TargetOf};
 use crate::view::contiguous;
 use crate::{Error, Result, code, element};
+use crate::{disk, record};
 
 /// Finds metadata, builds and caches the program for a call; it compiles when it first runs. With `sizes` the call's data-dependent sizes are
 /// known; without, an op that needs them gets the program that computes them.
@@ -65,7 +65,12 @@ pub(crate) fn make(
     let built = if first {
         build_sizes(name, &slots, &node)
     } else {
-        build(name, &slots, std::slice::from_ref(&node), &vec![true; slots.len()])
+        build(
+            name,
+            &slots,
+            std::slice::from_ref(&node),
+            &vec![true; slots.len()],
+        )
     };
     let built = match built {
         Ok(built) => built,
@@ -158,6 +163,24 @@ pub(crate) fn compile(
     name: &str,
     text: &str,
 ) -> Result<Arc<dyn Executable>> {
+    let disk = disk::disk();
+    let file = disk.map(|_| {
+        disk::name(&[
+            ("program", text.as_bytes()),
+            ("identity", runtime.identity.as_bytes()),
+        ])
+    });
+    if let (Some(disk), Some(file)) = (disk, &file)
+        && let Some(bytes) = disk.read(file)
+    {
+        match runtime.client.load(&bytes) {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) => {
+                tracing::debug!(%error, file, "a program from disk is not taken");
+                disk.forget(file);
+            }
+        }
+    }
     let started = Instant::now();
     tracing::debug!(op = name, program = text, "compile");
     let compiled = runtime.client.compile(&Program::mlir(text), &runtime.options);
@@ -167,6 +190,12 @@ pub(crate) fn compile(
         }
         explain(0, state, e, &format!("cannot compile {name}"))
     })?;
+    if let (Some(disk), Some(file)) = (disk, &file) {
+        match compiled.serialize() {
+            Ok(bytes) => disk.write(file, &bytes),
+            Err(error) => tracing::debug!(%error, name, "a program is not kept on disk"),
+        }
+    }
     cache::note_compile(started.elapsed());
     Ok(compiled)
 }
@@ -375,8 +404,13 @@ fn by_rule(op: &OpHandle, parsed: &Parsed<'_>, all: Vec<Option<OutMeta>>) -> Res
         match target {
             TargetOf::Return => fresh.push(meta(all.next().flatten())),
             TargetOf::Argument(a) => {
+                // What the schema does not declare as written is not resized either.
+                let declared = !op.def.writes.contains(&op.schema.arguments[a].name.as_str());
                 for _ in tensors_of(&parsed.args[a]) {
-                    by_argument[a].push(meta(all.next().flatten()));
+                    let wanted = meta(all.next().flatten());
+                    if declared {
+                        by_argument[a].push(wanted);
+                    }
                 }
             }
         }

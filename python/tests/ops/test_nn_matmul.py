@@ -109,3 +109,22 @@ def test_activation_in_the_product():
 def test_int8_products_are_summed_as_int32():
     a, b = (numbers(32, 16) * 50).to(torch.int8), (numbers(16, 32) * 50).to(torch.int8)
     check(torch._int_mm, a, b)
+
+
+@pytest.mark.parametrize("right", [lambda b: b, torch.conj], ids=["plain", "conj"])
+@pytest.mark.parametrize("left", [lambda a: a, torch.conj, torch._neg_view], ids=["plain", "conj", "neg"])
+def test_lazily_conjugated_factors(left, right):
+    a, b = operand(3, 4, dtype=torch.complex64), operand(4, 3, dtype=torch.complex64, seed=1)
+    check(lambda a, b: left(a) @ right(b), a, b)
+    check(lambda a, b: torch.dot(left(a)[0], right(b)[:, 0]), a, b)
+    check(lambda a, b: torch.vdot(left(a)[0], right(b)[:, 0]), a, b)
+    check(lambda a, b: torch.linalg.multi_dot([left(a), right(b), left(a)]), a, b)
+
+
+def test_product_into_a_conjugated_view():
+    def product(a, b):
+        out = torch.zeros(3, 3, dtype=a.dtype, device=a.device)
+        torch.mm(a, b, out=out.conj())
+        return out
+
+    check(product, operand(3, 4, dtype=torch.complex64), operand(4, 3, dtype=torch.complex64, seed=1))
