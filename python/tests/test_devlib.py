@@ -177,7 +177,8 @@ def test_times(seconds: float, shown: str) -> None:
 def test_stage_selection() -> None:
     every = tests.selected(fast=False, only=[])
     fast = tests.selected(fast=True, only=[])
-    assert every == tests.STEPS
+    assert every == [step for step in tests.STEPS if step.default]
+    assert [s.name for s in tests.selected(fast=False, only=["conformance suite"])] == ["conformance suite"]
     assert {step.name for step in every} - {step.name for step in fast} >= {"AddressSanitizer", "JAX on the simulator"}
     assert [step.name for step in tests.selected(fast=False, only=["pytest"])] == ["pytest", "pytest, slow"]
     with pytest.raises(DevError, match="no stage is called nothing"):
