@@ -255,8 +255,10 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
                 theirs, values = _on_cpu(op, function, call.plain())
             if not values:
                 continue
-            reference = call.in_double() if in_double(op, dtype) else call
-            theirs = narrowed(_gradients(op, reference, sample, twice, "cpu", dtype), dtype)
+            if in_double(op, dtype):
+                theirs = narrowed(_gradients(op, call.in_double(), sample, twice, "cpu", dtype), dtype)
+            else:
+                theirs = _gradients(op, call, sample, twice, "cpu", dtype)
         except Exception:
             # What the CPU cannot differentiate is no measure.
             continue
