@@ -42,7 +42,7 @@ def autoload() -> None:
     path = glue_path(torch.__version__)
     # The name and the module come before the first use of the device.
     torch.utils.rename_privateuse1_backend("tpu")
-    from torch_tpu import _autocast, _device, _dlpack, _quick_check
+    from torch_tpu import _autocast, _default_backend, _device, _dlpack, _quick_check
 
     torch._register_device_module("tpu", _device)
     # `import torch.tpu.memory` gives the same module.
@@ -51,6 +51,7 @@ def autoload() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_storage=True)
     _core.open_glue(path)
     _autocast.install()
+    _default_backend.install()
     _dlpack.install()
     _quick_check.install()
     _done = True
