@@ -53,6 +53,11 @@ void append(const c10::IValue& value, std::vector<at::Tensor>* out) {
   }
 }
 
+// A view whose elements are the conjugates or the negatives of those in memory.
+bool is_lazy(const at::Tensor& tensor) {
+  return C10_UNLIKELY(tensor.defined() && (tensor.is_conj() || tensor.is_neg()));
+}
+
 at::Tensor make_tensor(const TensorResult& result) {
   const auto device = static_cast<c10::DeviceIndex>(result.device);
   c10::Storage storage(c10::Storage::use_byte_size_t{}, static_cast<size_t>(result.nbytes),
@@ -90,6 +95,7 @@ bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
   switch (tag) {
     case kTagTensor: {
       const auto& tensor = value.toTensor();
+      lazy_ |= is_lazy(tensor);
       auto* arg = allocate<TensorArg>(1);
       if (!describe(tensor, arg)) return false;
       if (device_ < 0 && arg->kind == kDevice) device_ = arg->device;
@@ -103,9 +109,10 @@ bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
       for (size_t i = 0; i < list.size(); i++) {
         if (list[i].isNone()) {
           std::memset(&args[i], 0, sizeof args[i]);
-        } else if (!describe(list[i].toTensor(), &args[i])) {
-          return false;
+          continue;
         }
+        lazy_ |= is_lazy(list[i].toTensor());
+        if (!describe(list[i].toTensor(), &args[i])) return false;
         if (device_ < 0 && args[i].kind == kDevice) device_ = args[i].device;
       }
       out->tag = kTagTensors;
@@ -218,12 +225,49 @@ Status Call::run() {
         at::assert_no_internal_overlap(value.toTensor());
       }
     }
+    if (C10_UNLIKELY(lazy_)) {
+      resolve();
+      continue;
+    }
     if (device_ < 0) device_ = current_device();
     Results results{};
     const auto status = static_cast<Status>(
         core->dispatch(info_.op, args_.data(), static_cast<uint32_t>(sent), device_, this, &results));
+    if (status == kRetry) continue;
+    for (auto& [i, given] : written_lazily_) {
+      auto& slot = (*stack_)[first_ + i];
+      if (status == kOk) given.copy_(slot.toTensor());
+      slot = given;
+    }
     if (C10_LIKELY(status == kOk)) push_results(results);
-    if (status != kRetry) return status;
+    return status;
+  }
+}
+
+// torch resolves lazy views before most ops, but leaves those of products and decompositions to the backend.
+void Call::resolve() {
+  lazy_ = false;
+  for (size_t i = 0; i < info_.kinds.size(); i++) {
+    auto& value = (*stack_)[first_ + i];
+    if (value.isTensor()) {
+      const auto given = value.toTensor();
+      if (!is_lazy(given)) continue;
+      if (info_.written[i]) written_lazily_.emplace_back(i, given);
+      value = given.resolve_conj().resolve_neg();
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (at::Tensor tensor : value.toTensorList()) {
+        list.push_back(is_lazy(tensor) ? tensor.resolve_conj().resolve_neg() : tensor);
+      }
+      value = std::move(list);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
+        if (tensor && is_lazy(*tensor)) tensor = tensor->resolve_conj().resolve_neg();
+        list.push_back(std::move(tensor));
+      }
+      value = std::move(list);
+    }
   }
 }
 

@@ -44,6 +44,7 @@ class Call {
   bool add(const c10::IValue& value, Tag tag, Arg* out);
   template <class T>
   T* allocate(size_t count);
+  void resolve();
   void add_result(const at::Tensor& tensor);
   std::vector<at::Tensor> written_tensors(const torch::jit::Stack& stack) const;
   void push_results(const Results& results);
@@ -56,6 +57,8 @@ class Call {
   c10::SmallVector<Arg, 16> args_;
   c10::DeviceIndex device_ = -1;
   bool plain_meta_ = false;
+  bool lazy_ = false;  // some argument is a lazily conjugated or negated view
+  std::vector<std::pair<size_t, at::Tensor>> written_lazily_;
   alignas(16) char inline_[2048];
   size_t used_ = 0;
   std::deque<std::vector<char>> more_;
