@@ -7,15 +7,18 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 
+def _is_part(tensor: Tensor) -> bool:
+    """Whether the storage begins before the tensor: as_strided may reach back, so the rest must come along."""
+    return tensor.storage_offset() > 0 and not tensor.is_conj() and not tensor.is_neg()
+
+
 def move_tensor(tensor: Tensor, device: str) -> Tensor:
     """A copy on a device, with the same strides, conjugate and negative bits, and need of a gradient."""
     if tensor.device.type == device:
         return tensor
     plain = tensor.detach()
     moved = plain.to(device)
-    # A part of a larger storage stays one: as_strided reaches past the view.
-    part = plain.layout == torch.strided and plain.untyped_storage().nbytes() != plain.numel() * plain.itemsize
-    if plain.layout == torch.strided and (part or moved.stride() != plain.stride()):
+    if plain.layout == torch.strided and (_is_part(plain) or moved.stride() != plain.stride()):
         flat = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
         moved = flat.to(device).as_strided(plain.size(), plain.stride(), plain.storage_offset())
     if plain.is_conj() and not moved.is_conj():
@@ -53,6 +56,10 @@ def copied(value: object) -> object:
         if not isinstance(item, Tensor) or item.layout != torch.strided:
             return item
         with torch.no_grad():
+            if _is_part(item):
+                whole = torch.empty(0, dtype=item.dtype, device=item.device).set_(item.untyped_storage()).clone()
+                fresh = whole.as_strided(item.size(), item.stride(), item.storage_offset())
+                return fresh.requires_grad_(item.requires_grad)
             # What is stretched over an axis cannot be written: one step of it is, and is stretched again.
             base = item
             for axis, (size, stride) in enumerate(zip(item.size(), item.stride(), strict=True)):

@@ -485,6 +485,15 @@ impl<'c, 'a> Cx<'c, 'a> {
         self.cast(v, to)
     }
 
+    /// Rounded as if through this type, where CPU torch stores its steps in it. A conversion there and back the compiler may drop.
+    pub fn rounded(&mut self, v: Value, through: ElementType) -> Result<Value> {
+        Ok(match through {
+            ElementType::F16 => self.f.reduce_precision(v, 5, 10)?,
+            ElementType::BF16 => self.f.reduce_precision(v, 8, 7)?,
+            _ => v,
+        })
+    }
+
     /// Broadcasts as torch does: trailing dimensions align, size 1 stretches.
     pub fn broadcast_to(&mut self, v: Value, dims: &[i64]) -> Result<Value> {
         let have = self.dims(v)?;

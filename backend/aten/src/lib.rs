@@ -10,6 +10,7 @@
 mod call;
 mod cx;
 mod error;
+mod layout;
 pub mod ops;
 mod promote;
 mod table;
@@ -17,6 +18,7 @@ mod table;
 pub use call::{Arg, Call, Dims, OutMeta, ScalarKind, ScalarRef, TensorMeta};
 pub use cx::{Check, Cx, Inputs, Outputs, Produced};
 pub use error::{Error, ErrorKind, Lowered, Result};
+pub use layout::{AmendFn, Made};
 pub use promote::{compute_type, promote, promote_with_scalar};
 pub use table::{OpDef, ShapeFn, SizesFn, all, find, functional_name};
 

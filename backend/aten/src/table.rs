@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use crate::{Call, Cx, Lowered, OutMeta, Result, Value};
+use crate::{AmendFn, Call, Cx, Lowered, OutMeta, Result, Value};
 
 /// Builds the program that computes result sizes.
 pub type SizesFn = fn(&mut Cx<'_, '_>) -> Result<Vec<Value>>;
@@ -29,6 +29,8 @@ pub struct OpDef {
     pub sizes: Option<SizesFn>,
     /// New results lie column by column in memory, as `nonzero`'s do; only with [`OpDef::shape`].
     pub column_major: bool,
+    /// What of the metadata is not as CPU torch makes it.
+    pub amend: Option<AmendFn>,
     /// Results' metadata, where torch's Meta kernel cannot give it. Sees [`Call::sizes`].
     pub shape: Option<ShapeFn>,
 }
@@ -45,6 +47,7 @@ impl OpDef {
             random: false,
             sizes: None,
             column_major: false,
+            amend: None,
             shape: None,
         }
     }
@@ -83,6 +86,12 @@ impl OpDef {
     /// New results lie column by column in memory.
     pub const fn column_major(mut self) -> Self {
         self.column_major = true;
+        self
+    }
+
+    /// New results' metadata, changed.
+    pub const fn amend(mut self, rule: AmendFn) -> Self {
+        self.amend = Some(rule);
         self
     }
 

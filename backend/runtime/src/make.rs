@@ -282,7 +282,7 @@ fn plan_targets(
     node: &mut Node,
 ) -> Result<Result<Planned, Vec<(u32, Dims)>>> {
     let mut plan = Planned::default();
-    let (fresh, written) = match op.def.shape {
+    let (mut fresh, written) = match op.def.shape {
         Some(rule) => by_rule(op, parsed, rule(&node.call)?)?,
         None => {
             let (fresh, counts) = glue.meta()?;
@@ -290,6 +290,9 @@ fn plan_targets(
             (fresh, glue.meta_written()?)
         }
     };
+    if let Some(amend) = op.def.amend {
+        fresh = amended(parsed, &node.call, amend, fresh)?;
+    }
     if plan.counts.is_empty() {
         plan.counts = op
             .schema
@@ -416,6 +419,27 @@ fn by_rule(op: &OpHandle, parsed: &Parsed<'_>, all: Vec<Option<OutMeta>>) -> Res
         }
     }
     Ok((fresh, by_argument.into_iter().flatten().collect()))
+}
+
+/// New results as the op's entry changes them.
+fn amended(parsed: &Parsed<'_>, call: &Call, amend: aten::AmendFn, fresh: Vec<Meta>) -> Result<Vec<Meta>> {
+    let strides: Vec<&[i64]> = parsed.tensors.iter().map(|t| t.strides).collect();
+    let mut made = Vec::with_capacity(fresh.len());
+    for meta in fresh {
+        made.push(match meta {
+            None => None,
+            Some((dims, strides, dtype)) => Some(aten::Made {
+                dims,
+                strides,
+                element: element(dtype)?,
+            }),
+        });
+    }
+    amend(call, &strides, &mut made);
+    Ok(made
+        .into_iter()
+        .map(|m| m.map(|m| (m.dims, m.strides, code(m.element))))
+        .collect())
 }
 
 fn storage_bytes(sizes: &[i64], strides: &[i64], element: ElementType) -> usize {

@@ -201,6 +201,7 @@ fn linalg_cross(cx: &mut Cx<'_, '_>) -> Lowered {
     let (a1, a2) = (turn(cx, a, 1)?, turn(cx, a, 2)?);
     let (b1, b2) = (turn(cx, b, 1)?, turn(cx, b, 2)?);
     let (left, right) = (cx.f.multiply(a1, b2)?, cx.f.multiply(a2, b1)?);
+    let (left, right) = (cx.rounded(left, out.element)?, cx.rounded(right, out.element)?);
     let cross = cx.f.subtract(left, right)?;
     Ok(move_dim(cx, cross, 0, dim)?.into())
 }

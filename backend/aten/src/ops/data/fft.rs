@@ -5,7 +5,8 @@ use stablehlo::ops::FftType;
 
 use super::util::{count, move_dim, slice_dim, zeros};
 use crate::cx::wrap_dim;
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
+use crate::layout::{Made, lies};
+use crate::{Arg, Call, Cx, ElementType, Lowered, OpDef, Result};
 
 /// One dimension, transformed; `size` is that of the real side.
 fn transform(cx: &mut Cx<'_, '_>, v: Value, dim: usize, kind: FftType, size: i64) -> Result<Value> {
@@ -65,6 +66,30 @@ fn _fft_r2c(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(scaled(cx, v, by)?.into())
 }
 
+/// As MKL leaves its output: what is not transformed varies slowest, then what is, each by the input's strides, and last
+/// the halved dimension.
+fn transformed_last(call: &Call, strides: &[&[i64]], made: &mut [Option<Made>]) {
+    let (Some((sizes, strides)), Some(Arg::Ints(dims))) = (lies(call, strides, "self"), call.arg("dim"))
+    else {
+        return;
+    };
+    let Some(Some(first)) = made.first_mut() else {
+        return;
+    };
+    let rank = sizes.len();
+    let dims: Vec<usize> = dims.iter().map(|d| wrap_dim(*d, rank) as usize).collect();
+    let Some((&last, others)) = dims.split_last() else {
+        return;
+    };
+    let by_stride = |mut list: Vec<usize>| {
+        list.sort_by_key(|d| std::cmp::Reverse(strides.get(*d).copied().unwrap_or(0)));
+        list
+    };
+    let batch = (0..rank).filter(|d| !dims.contains(d)).collect();
+    let order = [by_stride(batch), by_stride(others.to_vec()), vec![last]].concat();
+    first.lay(&order);
+}
+
 fn _fft_c2c(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
     let mut v = cx.tensor("self")?;
@@ -121,7 +146,7 @@ fn _fft_c2r(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("_fft_r2c", _fft_r2c),
+    OpDef::new("_fft_r2c", _fft_r2c).amend(transformed_last),
     OpDef::new("_fft_c2c", _fft_c2c),
     OpDef::new("_fft_c2r", _fft_c2r),
 ];

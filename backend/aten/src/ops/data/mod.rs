@@ -5,13 +5,17 @@ mod along_dim;
 mod creation;
 mod diagonals;
 mod dynamic_sizes;
+mod eig;
 mod fft;
 mod gather_scatter;
 mod indexing;
+mod ldl;
+mod lstsq;
 mod lu;
 mod masked;
 mod matrices;
 mod orthogonal;
+mod polar;
 mod random;
 mod shapes;
 mod svd;
@@ -39,4 +43,8 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     lu::OPS,
     orthogonal::OPS,
     svd::OPS,
+    eig::OPS,
+    ldl::OPS,
+    lstsq::OPS,
+    polar::OPS,
 ];

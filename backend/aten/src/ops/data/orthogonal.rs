@@ -140,7 +140,7 @@ fn ormqr(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 /// The Hermitian matrix that one triangle stands for; rank 3.
-fn hermitian(cx: &mut Cx<'_, '_>, a: Value, lower: bool) -> Result<Value> {
+pub(crate) fn hermitian(cx: &mut Cx<'_, '_>, a: Value, lower: bool) -> Result<Value> {
     let half = keep_triangle(cx, a, lower, 0)?;
     let strict = keep_triangle(cx, a, lower, if lower { -1 } else { 1 })?;
     let mirrored = adjoint(cx, strict)?;
@@ -172,6 +172,21 @@ fn _linalg_eigh(cx: &mut Cx<'_, '_>) -> Lowered {
     }
     let lower = cx.str("UPLO")?.is_none_or(|s| s.eq_ignore_ascii_case("l"));
     let full = hermitian(cx, a, lower)?;
+    let (values, vectors) = eigenpairs(cx, full)?;
+    let values = cx.reshape(values, &values_out.dims)?;
+    let vectors = if count(&vectors_out.dims) == 0 {
+        zeros(cx, &vectors_out.dims, element)?
+    } else {
+        cx.reshape(vectors, &vectors_out.dims)?
+    };
+    Ok((values, vectors).into())
+}
+
+/// Eigenvalues, from the least up, and vectors of Hermitian matrices; rank 2 and 3.
+pub(crate) fn eigenpairs(cx: &mut Cx<'_, '_>, full: Value) -> Result<(Value, Value)> {
+    let dims = cx.dims(full)?;
+    let element = cx.element(full)?;
+    let part = element.real();
     // Lower triangle, sorted, sweeps at most, what may remain beside the diagonal.
     let remains = if part == ElementType::F64 { "1e-13" } else { "1e-6" };
     let all = expanded(
@@ -181,13 +196,7 @@ fn _linalg_eigh(cx: &mut Cx<'_, '_>) -> Lowered {
         &[full],
         &[(&dims, element), (&[dims[0], dims[1]], part)],
     )?;
-    let values = cx.reshape(all[1], &values_out.dims)?;
-    let vectors = if count(&vectors_out.dims) == 0 {
-        zeros(cx, &vectors_out.dims, element)?
-    } else {
-        cx.reshape(all[0], &vectors_out.dims)?
-    };
-    Ok((values, vectors).into())
+    Ok((all[1], all[0]))
 }
 
 /// Sums of the Taylor series after halving the matrix until its norm is small, then squared as often.
@@ -277,7 +286,9 @@ pub(crate) fn upright(cx: &mut Cx<'_, '_>, v: Value, wide: bool) -> Result<Value
 }
 
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("geqrf", geqrf).shape(geqrf_shape),
+    OpDef::new("geqrf", geqrf)
+        .shape(geqrf_shape)
+        .amend(crate::layout::column_by_column),
     OpDef::new("linalg_qr", linalg_qr),
     OpDef::new("linalg_householder_product", linalg_householder_product),
     OpDef::new("ormqr", ormqr),

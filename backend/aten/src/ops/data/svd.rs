@@ -199,27 +199,16 @@ fn lengths(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
     Ok(cx.f.sqrt(sum)?)
 }
 
-fn _linalg_svd(cx: &mut Cx<'_, '_>) -> Lowered {
-    let (u_out, s_out, v_out) = (cx.out(0)?, cx.out(1)?, cx.out(2)?);
-    let a = cx.tensor("A")?;
-    let element = decomposable(cx, a)?;
+/// U, the singular values and V*, of rank 3, 2 and 3, of matrices that are not empty; U and V* where they are wanted.
+pub(crate) fn decomposed(
+    cx: &mut Cx<'_, '_>,
+    a: Value,
+    full: bool,
+    wants: bool,
+) -> Result<(Option<Value>, Value, Option<Value>)> {
+    let element = cx.element(a)?;
     let part = element.real();
-    let (a, _) = batched(cx, a)?;
     let sizes = cx.dims(a)?;
-    let wants = cx.call.arg("compute_uv").is_none() || cx.bool("compute_uv")?;
-    let full = cx.bool("full_matrices")?;
-    if count(&sizes) == 0 {
-        let side = |cx: &mut Cx<'_, '_>, dims: &[i64], n: i64| {
-            if count(dims) == 0 || !wants {
-                return zeros(cx, dims, element);
-            }
-            let unit = identities(cx, sizes[0], n, n, element)?;
-            cx.reshape(unit, dims)
-        };
-        let u = side(cx, &u_out.dims, sizes[1])?;
-        let v = side(cx, &v_out.dims, sizes[2])?;
-        return Ok((u, zeros(cx, &s_out.dims, part)?, v).into());
-    }
     let wide = sizes[1] < sizes[2];
     let a = upright(cx, a, wide)?;
     let dims = cx.dims(a)?;
@@ -253,10 +242,8 @@ fn _linalg_svd(cx: &mut Cx<'_, '_>) -> Lowered {
     let values = cx.reshape(values, &[batch, n])?;
     let by = cx.f.broadcast_in_dim(scale, &[batch, n], &[0])?;
     let values = cx.f.multiply(values, by)?;
-    let values = cx.reshape(values, &s_out.dims)?;
     if !wants {
-        let (u, v) = (zeros(cx, &u_out.dims, element)?, zeros(cx, &v_out.dims, element)?);
-        return Ok((u, values, v).into());
+        return Ok((None, values, None));
     }
     let both = head(cx, sorted[1], &[batch, m + n, n])?;
     let upper = head(cx, both, &[batch, m, n])?;
@@ -283,6 +270,36 @@ fn _linalg_svd(cx: &mut Cx<'_, '_>) -> Lowered {
         (v, adjoint(cx, u)?)
     } else {
         (u, adjoint(cx, v)?)
+    };
+    Ok((Some(u), values, Some(vh)))
+}
+
+fn _linalg_svd(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (u_out, s_out, v_out) = (cx.out(0)?, cx.out(1)?, cx.out(2)?);
+    let a = cx.tensor("A")?;
+    let element = decomposable(cx, a)?;
+    let part = element.real();
+    let (a, _) = batched(cx, a)?;
+    let sizes = cx.dims(a)?;
+    let wants = cx.call.arg("compute_uv").is_none() || cx.bool("compute_uv")?;
+    let full = cx.bool("full_matrices")?;
+    if count(&sizes) == 0 {
+        let side = |cx: &mut Cx<'_, '_>, dims: &[i64], n: i64| {
+            if count(dims) == 0 || !wants {
+                return zeros(cx, dims, element);
+            }
+            let unit = identities(cx, sizes[0], n, n, element)?;
+            cx.reshape(unit, dims)
+        };
+        let u = side(cx, &u_out.dims, sizes[1])?;
+        let v = side(cx, &v_out.dims, sizes[2])?;
+        return Ok((u, zeros(cx, &s_out.dims, part)?, v).into());
+    }
+    let (u, values, vh) = decomposed(cx, a, full, wants)?;
+    let values = cx.reshape(values, &s_out.dims)?;
+    let (Some(u), Some(vh)) = (u, vh) else {
+        let (u, v) = (zeros(cx, &u_out.dims, element)?, zeros(cx, &v_out.dims, element)?);
+        return Ok((u, values, v).into());
     };
     Ok((cx.reshape(u, &u_out.dims)?, values, cx.reshape(vh, &v_out.dims)?).into())
 }

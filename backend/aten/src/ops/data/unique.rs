@@ -10,6 +10,7 @@ use super::util::{
     slice_dim, sort_key, take_rows, zeros,
 };
 use crate::cx::wrap_dim;
+use crate::layout::Made;
 use crate::{Arg, Call, Cx, Error, Lowered, OpDef, OutMeta, Result};
 
 /// Rows that are to be told apart, put in order.
@@ -191,6 +192,18 @@ fn shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
     Ok(all)
 }
 
+/// torch moves the compared dimension to the front and leaves the result so in memory.
+fn dim_first(call: &Call, _: &[&[i64]], made: &mut [Option<Made>]) {
+    let (Some(dim), Some(Some(values))) = (compared_dim(call), made.first_mut()) else {
+        return;
+    };
+    let rank = values.dims.len();
+    let dim = wrap_dim(dim, rank) as usize;
+    let others = (0..rank).filter(|d| *d != dim);
+    let order: Vec<usize> = std::iter::once(dim).chain(others).collect();
+    values.lay(&order);
+}
+
 fn lower(cx: &mut Cx<'_, '_>, sorted: bool) -> Lowered {
     let out = cx.out(0)?;
     let count_outs = cx.call.outs.len();
@@ -264,7 +277,13 @@ fn consecutive(cx: &mut Cx<'_, '_>) -> Lowered {
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_unique", unique).data_dependent(sorted_sizes, shape),
     OpDef::new("_unique2", unique).data_dependent(sorted_sizes, shape),
-    OpDef::new("unique_dim", unique).data_dependent(sorted_sizes, shape),
-    OpDef::new("unique_consecutive", consecutive).data_dependent(consecutive_sizes, shape),
-    OpDef::new("unique_dim_consecutive", consecutive).data_dependent(consecutive_sizes, shape),
+    OpDef::new("unique_dim", unique)
+        .data_dependent(sorted_sizes, shape)
+        .amend(dim_first),
+    OpDef::new("unique_consecutive", consecutive)
+        .data_dependent(consecutive_sizes, shape)
+        .amend(dim_first),
+    OpDef::new("unique_dim_consecutive", consecutive)
+        .data_dependent(consecutive_sizes, shape)
+        .amend(dim_first),
 ];

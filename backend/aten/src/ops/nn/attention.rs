@@ -246,22 +246,32 @@ fn scale(cx: &mut Cx<'_, '_>, like: Value) -> Result<Value> {
     cx.full(&[], element, 1.0 / (width as f64).sqrt())
 }
 
+/// What the overloads call the tensor that is added to the scores.
+fn bias_name(cx: &Cx<'_, '_>) -> &'static str {
+    if cx.has("attn_mask") {
+        "attn_mask"
+    } else {
+        "attn_bias"
+    }
+}
+
 /// `softmax(q k^T * scale + bias) v` and the logarithm of the softmax's denominator.
 fn fused_attention(cx: &mut Cx<'_, '_>) -> Lowered {
     if cx.float("dropout_p")? != 0.0 {
         return Err(Error::unsupported("dropout inside fused attention"));
     }
-    let (s, _) = scores(cx, "attn_bias")?;
+    let (s, _) = scores(cx, bias_name(cx))?;
     let max = max_keep(cx, s, &[3])?;
     // A row that sees nothing gives zeros, as in torch.
     let base = select(ex(max).eq(f64::NEG_INFINITY), 0.0, max).eval(cx)?;
     let e = (ex(s) - base).exp().eval(cx)?;
     let total = sum_keep(cx, e, &[3])?;
-    let p = select(ex(total).eq(0.0), 0.0, ex(e) / total).eval(cx)?;
     let v = cx.tensor("value")?;
     let element = cx.element(v)?;
-    let p = cx.cast(p, element)?;
-    let y = dot(cx, (p, "bhls"), (v, "bhsd"), "bhld")?;
+    // As torch's kernel does: what is summed is divided after it.
+    let narrow = cx.cast(e, element)?;
+    let y = dot(cx, (narrow, "bhls"), (v, "bhsd"), "bhld")?;
+    let y = select(ex(total).eq(0.0), 0.0, ex(y) * (1.0 / ex(total))).eval(cx)?;
     let lse = (ex(total).ln() + base).eval(cx)?;
     let dims = cx.dims(lse)?;
     let lse = cx.reshape(lse, &dims[..3])?;
@@ -283,25 +293,34 @@ fn fused_attention_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     if cx.float("dropout_p")? != 0.0 {
         return Err(Error::unsupported("dropout inside fused attention"));
     }
-    let mask = cx.bools("grad_input_mask")?;
-    let (s, scale) = scores(cx, "attn_bias")?;
+    let bias = bias_name(cx);
+    let mask = if cx.has("grad_input_mask") {
+        cx.bools("grad_input_mask")?
+    } else {
+        vec![true; 3]
+    };
+    let (s, scale) = scores(cx, bias)?;
     let element = cx.element(s)?;
     let (lse, g) = (cx.tensor("logsumexp")?, up(cx, "grad_out")?);
     let lse = cx.cast(lse, element)?;
     let dims = cx.dims(lse)?;
     let lse = cx.reshape(lse, &[dims[0], dims[1], dims[2], 1])?;
     let p = select(ex(lse).eq(f64::NEG_INFINITY), 0.0, (ex(s) - lse).exp()).eval(cx)?;
-    let (q, k, v) = (up(cx, "query")?, up(cx, "key")?, up(cx, "value")?);
-    let dv = dot(cx, (p, "bhls"), (g, "bhld"), "bhsd")?;
-    let dp = dot(cx, (g, "bhld"), (v, "bhsd"), "bhls")?;
+    // Factors are of the narrow type, sums of the wide one.
+    let (q, k, v) = (cx.tensor("query")?, cx.tensor("key")?, cx.tensor("value")?);
+    let (own, narrow_g) = (cx.element(q)?, cx.tensor("grad_out")?);
+    let narrow_p = cx.cast(p, own)?;
+    let dv = dot(cx, (narrow_p, "bhls"), (narrow_g, "bhld"), "bhsd")?;
+    let dp = dot(cx, (narrow_g, "bhld"), (v, "bhsd"), "bhls")?;
     let y = up(cx, "out")?;
     let gy = (ex(g) * y).eval(cx)?;
     let delta = sum_keep(cx, gy, &[3])?;
     let ds = (ex(p) * (ex(dp) - delta)).eval(cx)?;
-    let scaled = (ex(ds) * scale).eval(cx)?;
-    let dq = dot(cx, (scaled, "bhls"), (k, "bhsd"), "bhld")?;
-    let dk = dot(cx, (scaled, "bhls"), (q, "bhld"), "bhsd")?;
-    let db = match cx.opt_tensor("attn_bias")? {
+    let narrow_ds = cx.cast(ds, own)?;
+    let dq = dot(cx, (narrow_ds, "bhls"), (k, "bhsd"), "bhld")?;
+    let dk = dot(cx, (narrow_ds, "bhls"), (q, "bhld"), "bhsd")?;
+    let (dq, dk) = ((ex(dq) * scale).eval(cx)?, (ex(dk) * scale).eval(cx)?);
+    let db = match cx.opt_tensor(bias)? {
         Some(bias) if cx.wants(3) => {
             let sizes = cx.dims(bias)?;
             let full = cx.dims(ds)?;
@@ -316,6 +335,9 @@ fn fused_attention_backward(cx: &mut Cx<'_, '_>) -> Lowered {
         }
         _ => None,
     };
+    if !cx.has("grad_input_mask") {
+        return Ok((dq, dk, dv).into());
+    }
     Ok(super::util::masked(&mask, [Some(dq), Some(dk), Some(dv), db]))
 }
 
@@ -368,6 +390,12 @@ pub(crate) const OPS: &[OpDef] = &[
     .statics(&["dropout_p"]),
     OpDef::new(
         "_scaled_dot_product_fused_attention_overrideable_backward",
+        fused_attention_backward,
+    )
+    .statics(&["dropout_p"]),
+    OpDef::new("_scaled_dot_product_flash_attention_for_cpu", fused_attention).statics(&["dropout_p"]),
+    OpDef::new(
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
         fused_attention_backward,
     )
     .statics(&["dropout_p"]),

@@ -3,8 +3,8 @@
 use stablehlo::Value;
 
 use super::ex::ex;
-use super::util::{along, count, masked, mean_keep, number, opt_as, sum, up};
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
+use super::util::{along, count, masked, mean_keep, number, opt_as, sum, sum_keep, up};
+use crate::{Arg, Call, Cx, Dims, ElementType, Lowered, OpDef, OutMeta, Result};
 
 /// All dimensions but that of the channels.
 fn others(rank: usize) -> Vec<i64> {
@@ -36,14 +36,42 @@ fn normalize(cx: &mut Cx<'_, '_>, training: bool) -> Result<Normalized> {
         let mean = mean_keep(cx, x, &dims)?;
         let centered = (ex(x) - mean).eval(cx)?;
         let square = (ex(centered) * centered).eval(cx)?;
-        let variance = mean_keep(cx, square, &dims)?;
         let n = count(&sizes, &dims) as f64;
-        let momentum = number(cx, "momentum", x)?;
-        let unbiased = (ex(variance) * (n / (n - 1.0))).eval(cx)?;
-        for (k, batch) in [mean, unbiased].into_iter().enumerate() {
+        let mut momentum = number(cx, "momentum", x)?;
+        let total = sum_keep(cx, square, &dims)?;
+        // CPU torch keeps bfloat16's sums, and what it makes of them, in bfloat16.
+        let narrow = match cx.wants(1) {
+            true => Some(cx.out(1)?.element).filter(|e| *e == ElementType::BF16),
+            false => None,
+        };
+        let (variance, unbiased, batch_mean, rest) = if let Some(narrow) = narrow {
+            let total = cx.rounded(total, narrow)?;
+            let share = |cx: &mut Cx<'_, '_>, n: f64| -> Result<Value> {
+                let n = cx.full_like(total, n)?;
+                let n = cx.rounded(n, narrow)?;
+                let share = cx.f.divide(total, n)?;
+                cx.rounded(share, narrow)
+            };
+            momentum = cx.rounded(momentum, narrow)?;
+            let rest = (1.0 - ex(momentum)).eval(cx)?;
+            (
+                share(cx, n)?,
+                share(cx, n - 1.0)?,
+                cx.rounded(mean, narrow)?,
+                cx.rounded(rest, narrow)?,
+            )
+        } else {
+            (
+                (ex(total) / n).eval(cx)?,
+                (ex(total) / (n - 1.0)).eval(cx)?,
+                mean,
+                (1.0 - ex(momentum)).eval(cx)?,
+            )
+        };
+        for (k, batch) in [batch_mean, unbiased].into_iter().enumerate() {
             if let Some(old) = running[k] {
                 let batch = cx.reshape(batch, &[channels])?;
-                next[k] = Some((ex(momentum) * batch + (1.0 - ex(momentum)) * old).eval(cx)?);
+                next[k] = Some((ex(momentum) * batch + ex(rest) * old).eval(cx)?);
             }
         }
         (mean, variance)
@@ -198,15 +226,73 @@ fn batch_norm_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     backward(cx, training, ["save_mean", "save_var"])
 }
 
+/// Results as CPU torch has them: saved statistics are of the parameters' type, and empty in evaluation.
+fn shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let meta_of = |name: &str| match call.arg(name) {
+        Some(Arg::Tensor(i)) => Some(&call.tensors[*i as usize]),
+        _ => None,
+    };
+    let like = |name: &str| {
+        meta_of(name).map(|m| OutMeta {
+            dims: m.dims.clone(),
+            element: m.element,
+        })
+    };
+    let input = super::util::like(call, "input")?;
+    let Some(Some(first)) = input.first() else {
+        return Ok(input);
+    };
+    let parameters = ["weight", "bias", "running_mean", "running_var"];
+    let mixed = parameters
+        .iter()
+        .filter_map(|n| meta_of(n))
+        .any(|m| m.element != first.element);
+    let training = match call.arg("training") {
+        Some(Arg::Bool(training)) => *training,
+        _ => !call.op.name.contains("_no_training") && !call.op.name.contains("_no_update"),
+    };
+    let channels = first.dims.get(1).copied().unwrap_or(1);
+    let saved = Some(OutMeta {
+        dims: Dims::from_slice(&[if training { channels } else { 0 }]),
+        element: if mixed { ElementType::F32 } else { first.element },
+    });
+    let mut all = vec![Some(first.clone()), saved.clone(), saved];
+    if call.op.name.starts_with("_batch_norm") {
+        all.push(Some(OutMeta {
+            dims: Dims::from_slice(&[0]),
+            element: ElementType::U8,
+        }));
+    }
+    all.extend([like("running_mean"), like("running_var")]);
+    Ok(all)
+}
+
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("native_batch_norm", native_batch_norm).writes(&["running_mean", "running_var"]),
-    OpDef::new("_native_batch_norm_legit", native_batch_norm),
-    OpDef::new("_native_batch_norm_legit.no_stats", no_stats),
-    OpDef::new("_native_batch_norm_legit_functional", legit_functional),
-    OpDef::new("_native_batch_norm_legit_no_training", no_training),
-    OpDef::new("_batch_norm_with_update", with_update),
-    OpDef::new("_batch_norm_with_update_functional", with_update_functional),
-    OpDef::new("_batch_norm_no_update", no_update),
+    OpDef::new("native_batch_norm", native_batch_norm)
+        .writes(&["running_mean", "running_var"])
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_native_batch_norm_legit", native_batch_norm)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_native_batch_norm_legit.no_stats", no_stats)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_native_batch_norm_legit_functional", legit_functional)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_native_batch_norm_legit_no_training", no_training)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_batch_norm_with_update", with_update)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_batch_norm_with_update_functional", with_update_functional)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("_batch_norm_no_update", no_update)
+        .shape(shape)
+        .amend(crate::layout::channels_last_as_input),
     OpDef::new("native_batch_norm_backward", native_batch_norm_backward),
     OpDef::new("batch_norm_backward", batch_norm_backward),
 ];

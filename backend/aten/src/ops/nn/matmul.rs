@@ -2,11 +2,12 @@
 
 use dtype::Class;
 use stablehlo::Value;
+use stablehlo::ops::Direction;
 
 use super::dot::contract;
 use super::ex::ex;
 use super::util::{masked, sum};
-use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result};
+use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result, compute_type};
 
 /// `self` in the sizes and type of `like`.
 fn own(cx: &mut Cx<'_, '_>, like: Value) -> Result<Value> {
@@ -110,8 +111,56 @@ fn baddbmm(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn addbmm(cx: &mut Cx<'_, '_>) -> Lowered {
+    let narrow = cx.out(0)?.element;
+    if compute_type(narrow) != narrow {
+        return addbmm_rounded(cx, narrow);
+    }
     let p = product(cx, ("batch1", "bik"), ("batch2", "bkj"), "ij")?;
     Ok(add_scaled(cx, p)?.into())
+}
+
+/// Torch adds one product after the other to a result of the narrow type.
+fn addbmm_rounded(cx: &mut Cx<'_, '_>, narrow: ElementType) -> Lowered {
+    one_type(cx, "batch1", "batch2")?;
+    let (a, b) = (cx.tensor("batch1")?, cx.tensor("batch2")?);
+    let (a_dims, b_dims) = (cx.dims(a)?, cx.dims(b)?);
+    let (rows, inner, columns) = (a_dims[1], a_dims[2], b_dims[2]);
+    let like = cx.full(&[rows, columns], compute_type(narrow), 0)?;
+    let own = beta_self(cx, like)?;
+    if a_dims[0] == 0 || inner == 0 {
+        return Ok(own.into());
+    }
+    let alpha = cx.scalar("alpha", compute_type(narrow))?;
+    let alpha = cx.broadcast_to(alpha, &[rows, columns])?;
+    let options = super::dot::dot_options(narrow);
+    let numbers = stablehlo::ops::DotDimensions {
+        lhs_contracting: vec![1],
+        rhs_contracting: vec![0],
+        ..Default::default()
+    };
+    let start = cx.full(&[], ElementType::S32, 0)?;
+    let end = cx.full(&[], ElementType::S32, a_dims[0])?;
+    let done = cx.f.while_(
+        &[start, own],
+        |f, c| Ok(vec![f.compare(c[0], end, Direction::Lt)?]),
+        |f, c| {
+            let zero = f.scalar(0i32)?;
+            let x = f.dynamic_slice(a, &[c[0], zero, zero], &[1, rows, inner])?;
+            let x = f.reshape(x, &[rows, inner])?;
+            let y = f.dynamic_slice(b, &[c[0], zero, zero], &[1, inner, columns])?;
+            let y = f.reshape(y, &[inner, columns])?;
+            let product = f.dot_general(x, y, &numbers, &options)?;
+            let product = f.multiply(product, alpha)?;
+            let sum = f.add(c[1], product)?;
+            let sum = match narrow {
+                ElementType::F16 => f.reduce_precision(sum, 5, 10)?,
+                _ => f.reduce_precision(sum, 8, 7)?,
+            };
+            let one = f.scalar(1i32)?;
+            Ok(vec![f.add(c[0], one)?, sum])
+        },
+    )?;
+    Ok(done[1].into())
 }
 
 fn addr(cx: &mut Cx<'_, '_>) -> Lowered {
@@ -125,10 +174,35 @@ fn addr(cx: &mut Cx<'_, '_>) -> Lowered {
         let p = ex(a).and(b).eval(cx)?;
         return Ok(add_scaled(cx, p)?.into());
     }
-    let alpha = cx.scalar("alpha", element)?;
-    let p = (ex(alpha) * a * b).eval(cx)?;
-    let own = beta_self(cx, p)?;
-    Ok((ex(own) + p).eval(cx)?.into())
+    // Narrow floats are multiplied as singles and rounded by hand: compilers keep more digits than asked.
+    let wide = compute_type(element);
+    let mut step = [
+        cx.scalar("alpha", element)?,
+        a,
+        b,
+        own_narrow(cx, element)?,
+        cx.scalar("beta", element)?,
+    ];
+    for v in &mut step {
+        *v = cx.cast(*v, wide)?;
+    }
+    let [alpha, a, b, own, beta] = step;
+    let p = (ex(alpha) * a).eval(cx)?;
+    let p = cx.rounded(p, element)?;
+    let p = (ex(p) * b).eval(cx)?;
+    let p = cx.rounded(p, element)?;
+    let scaled = (ex(beta) * own).eval(cx)?;
+    let scaled = cx.rounded(scaled, element)?;
+    let ignored = ex(beta).eq(0.0).eval(cx)?;
+    let none = cx.full_like(scaled, 0)?;
+    let scaled = cx.f.select(ignored, none, scaled)?;
+    Ok((ex(scaled) + p).eval(cx)?.into())
+}
+
+/// `self` in the result's type, not yet in its sizes.
+fn own_narrow(cx: &mut Cx<'_, '_>, element: ElementType) -> Result<Value> {
+    let own = cx.tensor("self")?;
+    cx.cast(own, element)
 }
 
 fn int_mm(cx: &mut Cx<'_, '_>) -> Lowered {

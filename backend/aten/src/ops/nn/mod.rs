@@ -22,6 +22,7 @@ mod pool_avg;
 mod pool_fractional;
 mod pool_max;
 mod rnn_cell;
+mod scaled_mm;
 mod scatter;
 mod softmax;
 mod unfold;
@@ -51,6 +52,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     pool_fractional::OPS,
     pool_max::OPS,
     rnn_cell::OPS,
+    scaled_mm::OPS,
     softmax::OPS,
     unfold::OPS,
     upsample::OPS,

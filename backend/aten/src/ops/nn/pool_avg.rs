@@ -6,7 +6,7 @@ use stablehlo::ops::Window;
 use super::ex::ex;
 use super::pool_max::{adaptive_ranges, cut, planes, pool_window};
 use super::util::{constants_along, sum, take_ranges, up, window_list};
-use crate::{Cx, Lowered, OpDef, Result};
+use crate::{Cx, ElementType, Error, Lowered, OpDef, Result, compute_type};
 
 /// How many elements each window along one dimension counts.
 fn window_counts(input: i64, output: i64, [kernel, stride, pad]: [i64; 3], include_pad: bool) -> Vec<f64> {
@@ -165,9 +165,69 @@ fn adaptive_avg_pool(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
     }
     let ranges: Vec<_> = (1..=n).map(|d| adaptive_ranges(input[d], output[d])).collect();
     let x = cx.reshape(x, &input)?;
+    let narrow = cx.out(0)?.element;
+    let places: i64 = ranges.iter().map(|r| longest(r)).product();
+    if n == 3 && compute_type(narrow) != narrow && places <= MOST_ROUNDED_STEPS {
+        let y = rounded_means(cx, x, &ranges, narrow)?;
+        return Ok(cx.reshape(y, out)?.into());
+    }
     let total = range_sums(cx, x, &ranges)?;
     let y = divide_by(cx, total, &lengths(&ranges))?;
     Ok(cx.reshape(y, out)?.into())
+}
+
+/// Windows of more elements are summed in single precision: the errors of torch's sums are no measure there.
+const MOST_ROUNDED_STEPS: i64 = 64;
+
+fn longest(ranges: &[(i64, i64)]) -> i64 {
+    ranges.iter().map(|r| r.1 - r.0).max().unwrap_or(0)
+}
+
+/// Means as torch's kernel for volumes finds them: each sum and each of the three quotients rounded to the narrow type.
+fn rounded_means(
+    cx: &mut Cx<'_, '_>,
+    x: Value,
+    ranges: &[Vec<(i64, i64)>],
+    narrow: ElementType,
+) -> Result<Value> {
+    let mut total: Option<Value> = None;
+    let steps: Vec<i64> = ranges.iter().map(|r| longest(r)).collect();
+    for place in 0..steps.iter().product() {
+        let offsets = [
+            place / (steps[1] * steps[2]),
+            place / steps[2] % steps[1],
+            place % steps[2],
+        ];
+        let mut part = x;
+        for (d, (r, k)) in ranges.iter().zip(offsets).enumerate() {
+            // The one element of each range that this step adds, nothing past the range's end.
+            let one: Vec<(i64, i64)> = r
+                .iter()
+                .map(|r| (r.0 + k, (r.0 + k + 1).min(r.1).max(r.0 + k)))
+                .collect();
+            let taken = take_ranges(cx, part, d + 1, &one, stablehlo::Number::Int(0))?;
+            let mut dims = cx.dims(taken)?.to_vec();
+            dims.remove(d + 2);
+            part = cx.reshape(taken, &dims)?;
+        }
+        total = Some(match total {
+            None => part,
+            Some(sum) => {
+                let sum = cx.f.add(sum, part)?;
+                cx.rounded(sum, narrow)?
+            }
+        });
+    }
+    let mut mean = total.ok_or_else(|| Error::Internal("a window of no elements".into()))?;
+    let (rank, element) = (cx.rank(mean)?, cx.element(mean)?);
+    for (d, counts) in lengths(ranges).iter().enumerate() {
+        let counts = constants_along(cx, counts, element, d + 1, rank)?;
+        let dims = cx.dims(mean)?;
+        let counts = cx.broadcast_to(counts, &dims)?;
+        mean = cx.f.divide(mean, counts)?;
+        mean = cx.rounded(mean, narrow)?;
+    }
+    Ok(mean)
 }
 
 /// The outputs whose range holds each input position.

@@ -289,6 +289,6 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("adaptive_max_pool3d", adaptive_max_pool3d),
     OpDef::new("adaptive_max_pool2d_backward", adaptive_max_pool2d_backward),
     OpDef::new("adaptive_max_pool3d_backward", adaptive_max_pool3d_backward),
-    OpDef::new("max_unpool2d", max_unpool2d),
+    OpDef::new("max_unpool2d", max_unpool2d).amend(crate::layout::channels_last_as_self),
     OpDef::new("max_unpool3d", max_unpool3d),
 ];
