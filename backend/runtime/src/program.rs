@@ -519,7 +519,11 @@ impl Window<'_, '_, '_> {
 
     fn finish(&mut self, live: &[bool]) -> Result<()> {
         let mut outputs = Vec::new();
-        let wanted = self.written.iter().zip(live).map(|(written, live)| *written && *live);
+        let wanted = self
+            .written
+            .iter()
+            .zip(live)
+            .map(|(written, live)| *written && *live);
         for (s, (current, wanted)) in self.current.iter().zip(wanted).enumerate() {
             if let (Some((value, element, dims)), true) = (current, wanted) {
                 outputs.push((*value, Produce::Slot(s as u32, *element, dims.clone())));
