@@ -443,6 +443,36 @@ impl<'c, 'a> Cx<'c, 'a> {
                 let wide = self.f.convert(v, ElementType::S64)?;
                 Ok(self.f.convert(wide, to)?)
             }
+            (_, Class::Float) if to.bits() == 8 => self.byte_float(v, to),
+            _ => Ok(self.f.convert(v, to)?),
+        }
+    }
+
+    /// Torch's conversions to floats of eight bits, which have rules of their own at their ends.
+    fn byte_float(&mut self, v: Value, to: ElementType) -> Result<Value> {
+        let v = match self.element(v)? {
+            from if from.is_float() && from.bits() > 8 => v,
+            _ => self.f.convert(v, ElementType::F32)?,
+        };
+        match to {
+            // Too large a number is the largest there is; XLA makes it no number.
+            ElementType::F8E4M3FN => {
+                let element = self.element(v)?;
+                let (low, high) = (self.full(&[], element, -448)?, self.full(&[], element, 448)?);
+                let v = self.f.clamp(low, v, high)?;
+                Ok(self.f.convert(v, to)?)
+            }
+            // Powers of two without sign or zero: the least stands for it.
+            ElementType::F8E8M0FNU => {
+                let size = self.f.abs(v)?;
+                let none = self.full_like(size, 0)?;
+                let is_zero = self.f.compare(size, none, stablehlo::ops::Direction::Eq)?;
+                let power = self.f.convert(size, to)?;
+                let raw = self.f.bitcast_convert(power, ElementType::U8)?;
+                let least = self.full_like(raw, 0)?;
+                let raw = self.f.select(is_zero, least, raw)?;
+                Ok(self.f.bitcast_convert(raw, to)?)
+            }
             _ => Ok(self.f.convert(v, to)?),
         }
     }

@@ -460,7 +460,7 @@ fn decomposed(cx: &mut Cx<'_, '_>, name: &str, vectors: bool) -> Result<(Value, 
     let norm = reduce(cx, sizes, zero, &[1, 2], Combine::Max)?;
     let shape = Shape::of(cx, b, n)?;
     let z = identities(cx, b, n, n, WIDE)?;
-    let [t, z] = shape.schur(cx, a, z)?;
+    let [t, z] = if n == 1 { [a, z] } else { shape.schur(cx, a, z)? };
     let values = shape.diagonal(cx.f, t, 0)?;
     let real = if element.is_complex() {
         None

@@ -4,7 +4,7 @@ use stablehlo::Value;
 
 use super::dot::contract;
 use super::ex::ex;
-use crate::{Cx, ElementType, Error, Lowered, OpDef, Result};
+use crate::{Arg, Call, Cx, Dims, ElementType, Error, ErrorKind, Lowered, OpDef, OutMeta, Result};
 
 const PART: ElementType = ElementType::F32;
 
@@ -60,7 +60,32 @@ fn scaled_mm_v2(cx: &mut Cx<'_, '_>) -> Lowered {
     }
 }
 
+/// Rows of one factor by columns of the other, of the first one's type unless another is asked for.
+fn shape(call: &Call) -> Result<Vec<Option<OutMeta>>> {
+    let (a, b) = (super::util::like(call, "self")?, super::util::like(call, "mat2")?);
+    let (Some(Some(a)), Some(Some(b))) = (a.first(), b.first()) else {
+        return Err(Error::Internal("a product without factors".into()));
+    };
+    if a.dims.len() != 2 || b.dims.len() != 2 || a.dims[1] != b.dims[0] {
+        return Err(Error::user(
+            ErrorKind::Runtime,
+            format!(
+                "mat1 and mat2 shapes cannot be multiplied ({:?} and {:?})",
+                a.dims, b.dims
+            ),
+        ));
+    }
+    let element = match call.arg("out_dtype") {
+        Some(Arg::Dtype(asked)) => *asked,
+        _ => a.element,
+    };
+    Ok(vec![Some(OutMeta {
+        dims: Dims::from_slice(&[a.dims[0], b.dims[1]]),
+        element,
+    })])
+}
+
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("_scaled_mm", scaled_mm),
-    OpDef::new("_scaled_mm_v2", scaled_mm_v2),
+    OpDef::new("_scaled_mm", scaled_mm).shape(shape),
+    OpDef::new("_scaled_mm_v2", scaled_mm_v2).shape(shape),
 ];
