@@ -1,5 +1,6 @@
 """Connects the package to torch: called by torch itself, through the entry point `torch.backends`."""
 
+import atexit
 import os
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def autoload() -> None:
     path = glue_path(torch.__version__)
     # The name and the module come before the first use of the device.
     torch.utils.rename_privateuse1_backend("tpu")
-    from torch_tpu import _autocast, _default_backend, _device, _dlpack, _quick_check
+    from torch_tpu import _autocast, _default_backend, _device, _dlpack, _nested, _quick_check
 
     torch._register_device_module("tpu", _device)
     # `import torch.tpu.memory` gives the same module.
@@ -53,5 +54,7 @@ def autoload() -> None:
     _autocast.install()
     _default_backend.install()
     _dlpack.install()
+    _nested.install()
     _quick_check.install()
+    atexit.register(_core.stop_fused)
     _done = True

@@ -304,6 +304,12 @@ pub(crate) fn fused_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> 
     Ok(out)
 }
 
+/// Compiles no more fused programs, for the end of the process.
+#[pyfunction]
+pub(crate) fn stop_fused(py: Python<'_>) {
+    py.detach(runtime::stop_fused);
+}
+
 /// Waits until no fused program is being compiled, or for so many seconds; whether none is.
 #[pyfunction]
 pub(crate) fn wait_for_fused(py: Python<'_>, seconds: f64) -> bool {
@@ -452,6 +458,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         take_programs,
         lowered_ops
     );
-    add!(simulates, open_scope, close_scope, fused_stats, wait_for_fused);
+    add!(
+        simulates,
+        open_scope,
+        close_scope,
+        fused_stats,
+        wait_for_fused,
+        stop_fused
+    );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Programs of whole windows. A window that comes again is compiled in the background as one program; until that is there
 //! its calls run one by one, so that no call waits for a compilation that it does not need.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -48,6 +48,8 @@ type Key = Vec<u64>;
 static KNOWN: LazyLock<Mutex<FxHashMap<Key, State>>> = LazyLock::new(Mutex::default);
 static CHANGED: Condvar = Condvar::new();
 static RAN: AtomicU64 = AtomicU64::new(0);
+/// The process ends: nothing more is compiled.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Counters of fused windows.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -76,6 +78,17 @@ pub fn wait_for_fused(limit: Duration) -> bool {
     let mut known = KNOWN.lock();
     let busy = |known: &mut FxHashMap<Key, State>| known.values().any(|s| matches!(s, State::Compiling));
     !CHANGED.wait_while_for(&mut known, busy, limit).timed_out()
+}
+
+/// Compiles nothing more, and waits for what is being compiled: a plugin must not be at work while the process takes
+/// itself apart.
+pub fn stop_fused() {
+    if crate::in_bad_fork() {
+        // The compiling thread is the parent's, and so may be its locks.
+        return;
+    }
+    STOPPED.store(true, Relaxed);
+    wait_for_fused(Duration::from_secs(300));
 }
 
 /// Forgets every program.
@@ -188,7 +201,7 @@ pub(crate) fn find(
         State::Compiling => {}
         State::Seen(times) => {
             *times += 1;
-            if *times < WORTH && !now {
+            if !now && (*times < WORTH || STOPPED.load(Relaxed)) {
                 return None;
             }
             *state = State::Compiling;
@@ -235,6 +248,7 @@ static KITCHEN: LazyLock<Mutex<Sender<(Key, Recipe)>>> = LazyLock::new(|| {
     let work = move || {
         for (key, recipe) in receive {
             let made = match runtime_if_started() {
+                _ if STOPPED.load(Relaxed) => Err(Error::runtime("the process ends")),
                 Some(runtime) => {
                     // A panic here would leave the window waiting for ever.
                     let cook = std::panic::AssertUnwindSafe(|| recipe.cook(runtime, false));

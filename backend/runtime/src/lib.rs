@@ -38,7 +38,7 @@ pub use dispatch::{Outcome, Returned, dispatch};
 pub use error::{Error, Result};
 pub use events::Event;
 pub use fallback::{Policy, fallbacks, note_fallback, reset_fallbacks};
-pub use fused::{FusedStats, fused_stats, wait_for_fused};
+pub use fused::{FusedStats, fused_stats, stop_fused, wait_for_fused};
 pub use glue::Glue;
 pub use memory::{Amount, Usage};
 pub use origin::{Line, Origin, set_line_source};

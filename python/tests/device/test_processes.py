@@ -114,3 +114,19 @@ def test_exit_codes_are_clean(program: Program) -> None:
         done = program(work + end, check=False)
         assert done.returncode == code, done.stderr
         assert done.stderr == "" or "ValueError: the end" in done.stderr
+
+
+def test_a_process_that_ends_while_programs_compile(program: Program) -> None:
+    done = program("""
+        import torch
+        torch.tpu.eager_mode("fused")
+        x = torch.ones(8, 8, device="tpu")
+        for _ in range(3):
+            for n in range(2, 12):
+                y = x
+                for _ in range(n):
+                    y = (y * 1.01).sin() @ x
+                y.sum().item()
+        print("end")
+    """)
+    assert (done.stdout, done.stderr) == ("end\n", "")
