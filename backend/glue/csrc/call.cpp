@@ -234,12 +234,15 @@ Status Call::run() {
     const auto status = static_cast<Status>(
         core->dispatch(info_.op, args_.data(), static_cast<uint32_t>(sent), device_, this, &results));
     if (status == kRetry) continue;
+    std::vector<std::pair<at::Tensor, at::Tensor>> copies;
     for (auto& [i, given] : written_lazily_) {
       auto& slot = (*stack_)[first_ + i];
-      if (status == kOk) given.copy_(slot.toTensor());
+      if (status == kOk) copies.emplace_back(given, slot.toTensor());
       slot = given;
     }
     if (C10_LIKELY(status == kOk)) push_results(results);
+    // Only now: the results lie in the core until this thread's next call, and a copy is one.
+    for (auto& [given, value] : copies) given.copy_(value);
     return status;
   }
 }
