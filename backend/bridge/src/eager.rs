@@ -307,7 +307,14 @@ pub(crate) fn fused_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> 
 /// Compiles no more fused programs, for the end of the process.
 #[pyfunction]
 pub(crate) fn stop_fused(py: Python<'_>) {
-    py.detach(runtime::stop_fused);
+    py.detach(|| {
+        runtime::stop_fused();
+        if runtime::runtime_if_started().is_some() {
+            // Autograd's device threads may still be letting go of Python objects. An interpreter that finalizes ends
+            // a thread that asks for its lock, in the midst of C++, which aborts: here they get the lock first.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
 }
 
 /// Waits until no fused program is being compiled, or for so many seconds; whether none is.
