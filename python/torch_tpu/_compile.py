@@ -6,7 +6,7 @@ graph.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ PROGRAMS = 16
 class _Output:
     """How one output is made from the storages of a run."""
 
-    def __init__(self, output: Any, inputs: Sequence[Any], storages: list[int], fresh: list[Tensor]) -> None:
+    def __init__(self, output: Any, inputs: Sequence[Any], storages: list[int], fresh: dict[int, Tensor]) -> None:
         self.constant, self.source, self.fresh = output, None, None
         if not isinstance(output, Tensor):
             return
@@ -37,11 +37,8 @@ class _Output:
         if pointer in storages:
             self.source = storages.index(pointer)
             return
-        pointers = [t.untyped_storage().data_ptr() for t in fresh]
-        if pointer not in pointers:
-            fresh.append(output)
-            pointers.append(pointer)
-        self.fresh = pointers.index(pointer)
+        fresh.setdefault(pointer, output)
+        self.fresh = list(fresh).index(pointer)
 
     def make(self, inputs: Sequence[Any], made: Sequence[Tensor]) -> Any:
         """The output of a run, whose new storages lie behind ``made``."""
@@ -59,13 +56,11 @@ class _Output:
 class _Program:
     """A captured program and how to make its outputs."""
 
-    def __init__(self, captured: Any, inputs: Sequence[Any], outputs: Sequence[Any], fresh: list[Tensor]) -> None:
+    def __init__(self, captured: Any, outputs: list[_Output], fresh: Iterable[Tensor]) -> None:
         self.captured = captured
-        storages = [_storage(t) for t in inputs]
-        known: list[Tensor] = []
-        self.outputs = [_Output(o, inputs, storages, known) for o in outputs]
+        self.outputs = outputs
         # Tensors of one storage have one dtype here: another one's view is not captured.
-        self.fresh = [(t.size(), t.stride(), t.dtype, t.device, t.untyped_storage().nbytes()) for t in known]
+        self.fresh = [(t.size(), t.stride(), t.dtype, t.device, t.untyped_storage().nbytes()) for t in fresh]
 
     def run(self, inputs: Sequence[Any], storages: list[int]) -> list[Any] | None:
         """The outputs, or None where the inputs are not laid out as they were."""
@@ -126,15 +121,14 @@ class Graph:
             _core.abandon_capture()
             self.eager = True
             return outputs
-        known: list[Tensor] = []
-        for output in flat:
-            _Output(output, inputs, storages, known)
-        captured = _core.end_capture(storages, [_storage(t) for t in known], device)
+        fresh: dict[int, Tensor] = {}
+        made = [_Output(output, inputs, storages, fresh) for output in flat]
+        captured = _core.end_capture(storages, list(fresh), device)
         if captured is None:
             _log.debug("a graph of %d nodes runs op by op", len(self.module.graph.nodes))
             self.eager = True
         else:
-            self.programs[key] = _Program(captured, inputs, flat, known)
+            self.programs[key] = _Program(captured, made, fresh.values())
         return outputs
 
 

@@ -2,14 +2,12 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use aten::ScalarKind;
 use dtype::ElementType;
-use parking_lot::MutexGuard;
-use smallvec::SmallVec;
 
 use crate::client::{DeviceState, Runtime, explain};
+use crate::donate::{Donation, Offer};
 use crate::execute::{Bits, Given, execute, expect};
 use crate::fused::{Program, Recipe};
 use crate::glue::Glue;
@@ -17,7 +15,7 @@ use crate::node::Slot;
 use crate::parse::storage;
 use crate::pending::check_conditions;
 use crate::program::{Param, Produce};
-use crate::storage::{Content, Dense, State, Storage};
+use crate::storage::{Content, Dense, Storage};
 use crate::window::{self, Deferred};
 use crate::{Error, Result, runtime};
 
@@ -188,15 +186,8 @@ impl Capture {
                     if let Content::Lost(why) = &now.content {
                         return Err(Error::runtime(why.clone()));
                     }
-                    let held = match &now.content {
-                        Content::Dense(d) => Some((d.element, &d.dims)),
-                        _ => None,
-                    };
-                    let same = match (&slot.held, held) {
-                        (Some((e, d)), Some((element, dims))) => *e == element && d == dims,
-                        (None, None) => true,
-                        _ => false,
-                    };
+                    let held = slot.held.as_ref().map(|(element, dims)| (*element, dims));
+                    let same = now.content.dense().map(|d| (d.element, &d.dims)) == held;
                     if !same || now.nbytes != slot.nbytes || found.device != self.device {
                         return Ok(Ran::Differs);
                     }
@@ -207,7 +198,19 @@ impl Capture {
             });
             storages.push(found);
         }
-        let (mut locked, keep) = self.lock_donated(&storages, &contents);
+        // Only what the graph writes is donated: inputs.
+        let mut donation = Donation::of(self.program.donated.iter().filter_map(|&param| {
+            let Param::Slot(slot) = self.program.params[param as usize] else {
+                return None;
+            };
+            Some(Offer {
+                param,
+                slot,
+                storage: storages[slot as usize]?,
+                found: contents[slot as usize].dense()?,
+            })
+        }));
+        let keep = std::mem::take(&mut donation.keep);
         crate::record::note(&self.program.text);
         let given = Bound {
             capture: self,
@@ -223,20 +226,11 @@ impl Capture {
             &given,
             keep,
         )?
-        .map_err(|e| explain(self.device, state, e, &format!("{} failed", program.origin)));
-        let buffers = match buffers {
-            Ok(buffers) => buffers,
-            Err(error) => {
-                for (_, state) in &mut locked {
-                    let gone = matches!(&state.content, Content::Dense(d) if d.data.buffer.is_deleted().unwrap_or(true));
-                    if gone {
-                        state.content =
-                            Content::Lost(format!("the contents of this tensor were lost: {error}"));
-                    }
-                }
-                return Err(error);
-            }
-        };
+        .map_err(|e| {
+            let error = explain(self.device, state, e, &format!("{} failed", program.origin));
+            donation.lose(&error);
+            error
+        })?;
         expect(&program.origin, buffers.len(), program.results.len())?;
         check_conditions(runtime, &program.results, &buffers, &program.origin)?;
         for (result, buffer) in program.results.iter().zip(buffers) {
@@ -244,56 +238,12 @@ impl Capture {
                 continue;
             };
             let bytes = crate::make::result_bytes(result);
-            let dense = Content::Dense(state.result(buffer, bytes, &program.origin, *element, dims));
-            match locked.iter_mut().find(|(at, _)| at == s) {
-                Some((_, state)) => state.content = dense,
-                None => {
-                    if let Some(storage) = storages[*s as usize] {
-                        storage.state.lock().content = dense;
-                    }
-                }
+            if let Some(storage) = storages[*s as usize] {
+                let dense = state.result(buffer, bytes, &program.origin, *element, dims);
+                donation.put(*s, storage, dense);
             }
         }
         Ok(Ran::Done)
-    }
-
-    /// Locks inputs whose old value the program may overwrite; lists the parameters that must be kept.
-    #[allow(clippy::type_complexity)]
-    fn lock_donated<'s>(
-        &self,
-        storages: &[Option<&'s Storage>],
-        contents: &[Content],
-    ) -> (Vec<(u32, MutexGuard<'s, State>)>, SmallVec<[i64; 4]>) {
-        let (mut locked, mut keep) = (Vec::new(), SmallVec::new());
-        let slot_of = |p: u32| match self.program.params[p as usize] {
-            Param::Slot(s) => Some(s),
-            _ => None,
-        };
-        let mut wanted: Vec<(u32, u32, &'s Storage)> = Vec::new();
-        for &p in &self.program.donated {
-            match slot_of(p).and_then(|s| Some((s, storages[s as usize]?))) {
-                Some((s, storage)) => wanted.push((p, s, storage)),
-                None => keep.push(i64::from(p)),
-            }
-        }
-        // One order for all threads.
-        wanted.sort_by_key(|(_, _, storage)| storage.id);
-        for (p, s, storage) in wanted {
-            let state = storage.state.lock();
-            let free = match (&state.content, &contents[s as usize]) {
-                // The storage and this call hold it, nobody else.
-                (Content::Dense(now), Content::Dense(ours)) => {
-                    Arc::ptr_eq(&now.data, &ours.data) && Arc::strong_count(&ours.data) == 2
-                }
-                _ => false,
-            };
-            if free {
-                locked.push((s, state));
-            } else {
-                keep.push(i64::from(p));
-            }
-        }
-        (locked, keep)
     }
 }
 
@@ -306,10 +256,7 @@ struct Bound<'c> {
 
 impl Given for Bound<'_> {
     fn dense(&self, slot: u32) -> Option<&Dense> {
-        match &self.contents[slot as usize] {
-            Content::Dense(dense) => Some(dense),
-            _ => None,
-        }
+        self.contents[slot as usize].dense()
     }
 
     fn scalar(&self, node: u32, i: u32) -> (ScalarKind, Bits) {

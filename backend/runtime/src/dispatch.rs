@@ -5,12 +5,12 @@ use std::sync::Arc;
 use aten::{Dims, ScalarKind};
 use dtype::ElementType;
 use glue_abi::Arg;
-use parking_lot::MutexGuard;
 use pjrt::Buffer;
 use smallvec::SmallVec;
 
 use crate::cache::{self, Entry, Found};
 use crate::client::{DeviceState, Runtime, explain, name_origin, runtime, wait};
+use crate::donate::{Donation, Offer};
 use crate::execute::{Bits, Given, execute, expect};
 use crate::glue::Glue;
 use crate::make::make;
@@ -19,7 +19,7 @@ use crate::parse::Parsed;
 use crate::pending::{check_conditions, pending_checks};
 use crate::program::{Param, Produce};
 use crate::schema::OpHandle;
-use crate::storage::{Content, Dense, State, Storage, Tracked};
+use crate::storage::{Content, Dense, Storage, Tracked};
 use crate::{Error, Result, window};
 
 /// The new tensors of a call, in the order of its returns.
@@ -156,10 +156,10 @@ fn read_sizes(
     Ok(sizes)
 }
 
-/// Buffers that a run gave, and the states of storages whose old buffers it may have consumed.
+/// Buffers that a run gave, and what it may have consumed.
 struct Ran<'a> {
     buffers: Vec<Arc<dyn Buffer>>,
-    locked: SmallVec<[(u32, MutexGuard<'a, State>); 2]>,
+    donation: Donation<'a>,
     origin: Arc<Origin>,
 }
 
@@ -172,10 +172,7 @@ struct Strict<'p, 'a> {
 
 impl Given for Strict<'_, '_> {
     fn dense(&self, slot: u32) -> Option<&Dense> {
-        match &self.parsed.slots[slot as usize].content {
-            Content::Dense(dense) => Some(dense),
-            _ => None,
-        }
+        self.parsed.slots[slot as usize].content.dense()
     }
 
     fn scalar(&self, _: u32, i: u32) -> (ScalarKind, Bits) {
@@ -232,7 +229,7 @@ fn run<'a>(
     let Some(executable) = entry.executable(runtime, state)? else {
         return Ok(Ran {
             buffers: Vec::new(),
-            locked: SmallVec::new(),
+            donation: Donation::default(),
             origin,
         });
     };
@@ -241,69 +238,34 @@ fn run<'a>(
         parsed,
         random: random_of(entry, parsed, glue)?,
     };
-    let (locked, keep) = lock_donated(entry, parsed);
+    let mut donation = Donation::of(entry.donated.iter().filter_map(|&param| {
+        let Param::Slot(slot) = entry.params[param as usize] else {
+            return None;
+        };
+        let given = &parsed.slots[slot as usize];
+        Some(Offer {
+            param,
+            slot,
+            storage: given.storage,
+            found: given.content.dense()?,
+        })
+    }));
+    let keep = std::mem::take(&mut donation.keep);
     match execute(runtime, state, &**executable, &entry.params, &given, keep)? {
         Ok(buffers) => {
             expect(&origin, buffers.len(), entry.results.len())?;
             Ok(Ran {
                 buffers,
-                locked,
+                donation,
                 origin,
             })
         }
         Err(e) => {
             let error = explain(parsed.device, state, e, &format!("{origin} failed"));
-            for (_, mut state) in locked {
-                // An execution that failed at its start keeps its arguments; one that failed later took them along.
-                let gone =
-                    matches!(&state.content, Content::Dense(d) if d.data.buffer.is_deleted().unwrap_or(true));
-                if gone {
-                    state.content = Content::Lost(format!("the contents of this tensor were lost: {error}"));
-                }
-            }
+            donation.lose(&error);
             Err(error)
         }
     }
-}
-
-/// Locks storages whose old value the program may overwrite, as long as nobody else holds that value; lists the
-/// parameters that must be kept.
-#[allow(clippy::type_complexity)]
-fn lock_donated<'a>(
-    entry: &Entry,
-    parsed: &Parsed<'a>,
-) -> (SmallVec<[(u32, MutexGuard<'a, State>); 2]>, SmallVec<[i64; 4]>) {
-    let mut keep = SmallVec::new();
-    let mut locked: SmallVec<[(u32, MutexGuard<'a, State>); 2]> = SmallVec::new();
-    if entry.donated.is_empty() {
-        return (locked, keep);
-    }
-    let mut wanted: SmallVec<[(u32, u32); 4]> = SmallVec::new();
-    for &p in &entry.donated {
-        if let Param::Slot(s) = entry.params[p as usize] {
-            wanted.push((p, s));
-        }
-    }
-    // One order for all threads.
-    wanted.sort_by_key(|(_, s)| parsed.slots[*s as usize].storage.id);
-    for (p, s) in wanted {
-        let slot = &parsed.slots[s as usize];
-        let Content::Dense(ours) = &slot.content else {
-            continue;
-        };
-        let state = slot.storage.state.lock();
-        let free = match &state.content {
-            // The storage and this call hold it, nobody else.
-            Content::Dense(now) => Arc::ptr_eq(&now.data, &ours.data) && Arc::strong_count(&ours.data) == 2,
-            _ => false,
-        };
-        if free {
-            locked.push((s, state));
-        } else {
-            keep.push(i64::from(p));
-        }
-    }
-    (locked, keep)
 }
 
 fn finish(
@@ -316,7 +278,7 @@ fn finish(
 ) -> Result<Returned> {
     let Ran {
         buffers,
-        mut locked,
+        mut donation,
         origin,
     } = ran;
     if entry.has_checks {
@@ -328,11 +290,7 @@ fn finish(
             |element: ElementType, dims: &Dims| state.result(buffer.clone(), *bytes, &origin, element, dims);
         match result {
             Produce::Slot(s, element, dims) => {
-                let dense = dense(*element, dims);
-                match locked.iter_mut().find(|(slot, _)| slot == s) {
-                    Some((_, state)) => state.content = Content::Dense(dense),
-                    None => parsed.slots[*s as usize].storage.state.lock().content = Content::Dense(dense),
-                }
+                donation.put(*s, parsed.slots[*s as usize].storage, dense(*element, dims));
             }
             Produce::Fresh(_, k, element, dims) => {
                 let Some(i) = entry.fresh_of.get(*k as usize).copied().flatten() else {
@@ -345,7 +303,7 @@ fn finish(
             Produce::Check(..) | Produce::Shown => {}
         }
     }
-    drop(locked);
+    drop(donation);
     let returned = Returned { tensors, entry };
     if runtime.debug() {
         for tensor in returned.tensors.iter().flatten() {

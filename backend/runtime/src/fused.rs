@@ -10,7 +10,6 @@ use parking_lot::{Condvar, Mutex};
 use pjrt::Executable;
 use rustc_hash::FxHashMap;
 
-use crate::client::DeviceState;
 use crate::client::Runtime;
 use crate::make::compile;
 use crate::node::{Node, Slot, Source, Target};
@@ -179,7 +178,7 @@ fn of_window(deferred: &Deferred) -> Node {
 /// The program of a window, if it is there; otherwise the window is remembered. With `now` it is made at once.
 pub(crate) fn find(
     runtime: &Runtime,
-    device: &DeviceState,
+    device: usize,
     window: &Window,
     live: &[bool],
     now: bool,
@@ -190,29 +189,23 @@ pub(crate) fn find(
     }
     let key = key(window, live);
     let mut known = KNOWN.lock();
-    let state = known.entry(key.clone()).or_insert(State::Seen(0));
-    match state {
-        State::Ready(program) => {
+    let seen = match known.get(&key) {
+        Some(State::Ready(program)) => {
             RAN.fetch_add(1, Relaxed);
             return Some(program.clone());
         }
-        State::Never => return None,
-        State::Compiling if !now => return None,
-        State::Compiling => {}
-        State::Seen(times) => {
-            *times += 1;
-            if !now && (*times < WORTH || STOPPED.load(Relaxed)) {
-                return None;
-            }
-            *state = State::Compiling;
-        }
+        Some(State::Never) => return None,
+        Some(State::Compiling) if !now => return None,
+        Some(State::Compiling) => WORTH,
+        Some(State::Seen(times)) => times + 1,
+        None => 1,
+    };
+    if !now && (seen < WORTH || STOPPED.load(Relaxed)) {
+        known.insert(key, State::Seen(seen));
+        return None;
     }
-    let index = runtime
-        .devices
-        .iter()
-        .position(|d| std::ptr::eq(d, device))
-        .unwrap_or(0);
-    let recipe = Recipe::of(window, live, index);
+    known.insert(key.clone(), State::Compiling);
+    let recipe = Recipe::of(window, live, device);
     if now {
         drop(known);
         let made = recipe.cook(runtime, true);

@@ -6,6 +6,7 @@ mod capture;
 mod client;
 mod disk;
 mod dispatch;
+mod donate;
 mod error;
 mod events;
 mod execute;

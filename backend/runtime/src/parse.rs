@@ -70,13 +70,11 @@ impl<'a> SlotIn<'a> {
 
     /// What a node needs to know of it.
     pub(crate) fn slot(&self) -> Slot {
-        let held = match &self.content {
-            Content::Dense(d) => Some((d.element, d.dims.clone())),
-            Content::Pending(element, dims) => Some((*element, dims.clone())),
-            _ => None,
-        };
         Slot {
-            held,
+            held: self
+                .content
+                .holds()
+                .map(|(element, dims)| (element, dims.clone())),
             blank: self.blank(),
             nbytes: self.nbytes,
         }
@@ -351,13 +349,10 @@ impl<'a> Parsed<'a> {
             self.slots.len() - 1
         }) as u32;
         let known = &self.slots[slot as usize];
-        let holds = match &known.content {
-            Content::Dense(dense) => Some((dense.element, &dense.dims)),
-            Content::Pending(element, dims) => Some((*element, dims)),
-            Content::Empty => None,
-            Content::Lost(why) => return Err(Error::runtime(why.clone())),
-        };
-        let simple = holds.is_some_and(|(held, dims)| {
+        if let Content::Lost(why) = &known.content {
+            return Err(Error::runtime(why.clone()));
+        }
+        let simple = known.content.holds().is_some_and(|(held, dims)| {
             held == element
                 && arg.offset == 0
                 && dims.as_slice() == sizes

@@ -91,6 +91,25 @@ pub enum Content {
     Lost(String),
 }
 
+impl Content {
+    /// The value, where it is there.
+    pub(crate) fn dense(&self) -> Option<&Dense> {
+        match self {
+            Self::Dense(dense) => Some(dense),
+            _ => None,
+        }
+    }
+
+    /// Element type and sizes of what it holds, or will hold once pending calls ran.
+    pub(crate) fn holds(&self) -> Option<(ElementType, &Dims)> {
+        match self {
+            Self::Dense(dense) => Some((dense.element, &dense.dims)),
+            Self::Pending(element, dims) => Some((*element, dims)),
+            Self::Empty | Self::Lost(_) => None,
+        }
+    }
+}
+
 /// A storage's mutable part.
 #[derive(Debug)]
 pub struct State {

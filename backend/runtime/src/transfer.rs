@@ -91,9 +91,7 @@ impl Described<'_> {
 
     /// The value itself, if the tensor is exactly what its storage holds.
     fn whole(&self) -> Option<&Dense> {
-        let Content::Dense(dense) = &self.slot.content else {
-            return None;
-        };
+        let dense = self.slot.content.dense()?;
         let place = self.place();
         (place.recast.is_none() && is_identity(&place.plan, &dense.dims, &place.view)).then_some(dense)
     }
@@ -309,9 +307,7 @@ pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
 impl Described<'_> {
     /// The value whose bytes in order are those of the tensor, whatever the two's element types and sizes.
     fn raw(&self, bytes: usize) -> Option<&Dense> {
-        let Content::Dense(dense) = &self.slot.content else {
-            return None;
-        };
+        let dense = self.slot.content.dense()?;
         let held = dense.dims.iter().product::<i64>() as usize * dense.element.host_bytes();
         let ordered = self.tensor.offset == 0 && is_contiguous(self.tensor.sizes, self.tensor.strides);
         (ordered && held == bytes).then_some(dense)

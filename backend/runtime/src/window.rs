@@ -89,9 +89,10 @@ pub fn open_scope() {
     SCOPES.set(SCOPES.get() + 1);
 }
 
-/// Ends the innermost scope and runs nothing.
-pub(crate) fn leave_scope() {
+/// Ends the innermost scope and runs nothing; how many are left.
+pub(crate) fn leave_scope() -> u32 {
     SCOPES.set(SCOPES.get().saturating_sub(1));
+    SCOPES.get()
 }
 
 /// From here on a window that runs is noticed by [`take`].
@@ -121,8 +122,7 @@ pub(crate) fn take(runtime: &Runtime, device: usize) -> Option<Window> {
 
 /// Ends the innermost scope; with the outermost one its ops run, unless the mode puts them off anyway.
 pub fn close_scope() -> Result<()> {
-    let left = SCOPES.get().saturating_sub(1);
-    SCOPES.set(left);
+    let left = leave_scope();
     match crate::runtime_if_started() {
         Some(runtime) if left == 0 && !runtime.fused() => flush(runtime, true).map(|_| ()),
         _ => Ok(()),
@@ -331,7 +331,7 @@ impl Window {
         now: bool,
     ) -> std::result::Result<(), (usize, Error)> {
         if self.nodes.len() > 1
-            && let Some(program) = fused::find(runtime, state, self, &self.live(), now)
+            && let Some(program) = fused::find(runtime, device, self, &self.live(), now)
         {
             return self
                 .run_fused(runtime, state, device, &program)
@@ -388,8 +388,10 @@ impl Window {
                 }
             }
         }
-        // What nobody will look at any more goes, as it would have at once.
-        for held in &mut self.slots {
+        // What nobody will look at any more goes, as it would have at once: storages that this call used.
+        let node = &self.nodes[n];
+        for at in node.slots.iter().chain(node.fresh.iter().flatten()) {
+            let held = &mut self.slots[*at as usize];
             if held.last == n && Arc::strong_count(&held.storage) == 1 {
                 held.content = Content::Empty;
             }
@@ -502,10 +504,7 @@ impl Held {
 
 impl Window {
     fn dense(&self, slot: u32) -> Option<&Dense> {
-        match &self.slots[slot as usize].content {
-            Content::Dense(dense) => Some(dense),
-            _ => None,
-        }
+        self.slots[slot as usize].content.dense()
     }
 }
 
