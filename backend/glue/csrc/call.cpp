@@ -11,6 +11,7 @@
 #include "describe.h"
 #include "error.h"
 #include "guard.h"
+#include "map_tensors.h"
 
 namespace tpu {
 
@@ -27,22 +28,9 @@ at::Tensor to_meta(const at::Tensor& tensor) {
 }
 
 c10::IValue to_meta(const c10::IValue& value) {
-  if (value.isTensor()) return to_meta(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (at::Tensor tensor : value.toTensorList()) list.push_back(to_meta(tensor));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
-      list.push_back(tensor ? std::optional<at::Tensor>(to_meta(*tensor)) : std::nullopt);
-    }
-    return list;
-  }
   if (value.isDevice()) return c10::IValue(c10::Device(c10::kMeta));
   if (value.isGenerator()) return c10::IValue();
-  return value;
+  return map_tensors(value, [](const at::Tensor& tensor) { return to_meta(tensor); });
 }
 
 void append(const c10::IValue& value, std::vector<at::Tensor>* out) {
@@ -252,25 +240,10 @@ void Call::resolve() {
   lazy_ = false;
   for (size_t i = 0; i < info_.kinds.size(); i++) {
     auto& value = (*stack_)[first_ + i];
-    if (value.isTensor()) {
-      const auto given = value.toTensor();
-      if (!is_lazy(given)) continue;
-      if (info_.written[i]) written_lazily_.emplace_back(i, given);
-      value = given.resolve_conj().resolve_neg();
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (at::Tensor tensor : value.toTensorList()) {
-        list.push_back(is_lazy(tensor) ? tensor.resolve_conj().resolve_neg() : tensor);
-      }
-      value = std::move(list);
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
-        if (tensor && is_lazy(*tensor)) tensor = tensor->resolve_conj().resolve_neg();
-        list.push_back(std::move(tensor));
-      }
-      value = std::move(list);
-    }
+    if (value.isTensor() && info_.written[i] && is_lazy(value.toTensor())) written_lazily_.emplace_back(i, value.toTensor());
+    value = map_tensors(value, [](const at::Tensor& tensor) {
+      return is_lazy(tensor) ? tensor.resolve_conj().resolve_neg() : tensor;
+    });
   }
 }
 
@@ -325,21 +298,7 @@ void Call::probe_on_cpu() const {
   for (size_t i = first_; i < stack_->size(); i++) {
     const auto& value = (*stack_)[i];
     if (info_.kinds[i - first_] == kGenerator || value.isDevice()) return;
-    if (value.isTensor()) {
-      copy.emplace_back(zeros(value.toTensor()));
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (at::Tensor tensor : value.toTensorList()) list.push_back(zeros(tensor));
-      copy.emplace_back(std::move(list));
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
-        list.push_back(tensor ? std::optional<at::Tensor>(zeros(*tensor)) : std::nullopt);
-      }
-      copy.emplace_back(std::move(list));
-    } else {
-      copy.push_back(value);
-    }
+    copy.push_back(map_tensors(value, zeros));
   }
   if (!fit || elements > kMostElements) return;
   try {

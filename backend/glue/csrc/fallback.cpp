@@ -11,6 +11,7 @@
 #include "call.h"
 #include "error.h"
 #include "hooks.h"
+#include "map_tensors.h"
 
 namespace tpu {
 
@@ -24,22 +25,9 @@ std::string full_name(const c10::OperatorHandle& op) {
 }
 
 c10::IValue to_cpu(const c10::IValue& value) {
-  if (value.isTensor() && value.toTensor().defined()) return value.toTensor().cpu();
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (at::Tensor tensor : value.toTensorList()) list.push_back(tensor.defined() ? tensor.cpu() : tensor);
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
-      list.push_back(tensor && tensor->defined() ? std::optional<at::Tensor>(tensor->cpu()) : tensor);
-    }
-    return list;
-  }
   if (value.isDevice()) return c10::IValue(c10::Device(c10::kCPU));
   if (value.isGenerator()) return c10::IValue();
-  return value;
+  return map_tensors(value, [](const at::Tensor& tensor) { return tensor.defined() ? tensor.cpu() : tensor; });
 }
 
 // Runs the op's CPU kernel on copies, for its error: users get the class and the words that they know.

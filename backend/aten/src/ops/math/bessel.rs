@@ -162,6 +162,14 @@ pub(crate) fn with_sign_of(cx: &mut Cx<'_, '_>, v: Value, x: Value) -> Result<Va
     Ok(cx.f.select(negative, minus, v)?)
 }
 
+/// A function of the second kind from its values for positive numbers: a pole at zero, nothing below.
+pub(crate) fn with_pole(cx: &mut Cx<'_, '_>, v: Value, x: Value, at_zero: f64) -> Result<Value> {
+    let zero = compare_to(cx, x, Direction::Eq, 0)?;
+    let v = replace(cx, zero, at_zero, v)?;
+    let negative = compare_to(cx, x, Direction::Lt, 0)?;
+    replace(cx, negative, f64::NAN, v)
+}
+
 fn odd(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
     let size = cx.f.abs(x)?;
     let v = scaled_series(cx, size, I1E_NEAR, I1E_FAR, true)?;

@@ -5,8 +5,8 @@
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::bessel::with_sign_of;
-use super::common::{compare_to, offset, replace, scale};
+use super::bessel::{with_pole, with_sign_of};
+use super::common::{compare_to, offset, scale};
 use super::special::{in_double, quotient};
 use crate::{Cx, OpDef, Result};
 
@@ -233,10 +233,7 @@ fn j1(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
 fn second_kind(cx: &mut Cx<'_, '_>, x: Value, near: Value, far: Value) -> Result<Value> {
     let is_near = compare_to(cx, x, Direction::Le, 5)?;
     let v = cx.f.select(is_near, near, far)?;
-    let zero = compare_to(cx, x, Direction::Eq, 0)?;
-    let v = replace(cx, zero, f64::NEG_INFINITY, v)?;
-    let negative = compare_to(cx, x, Direction::Lt, 0)?;
-    replace(cx, negative, f64::NAN, v)
+    with_pole(cx, v, x, f64::NEG_INFINITY)
 }
 
 fn y0(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {

@@ -3,8 +3,8 @@
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::bessel::{i0, i1};
-use super::common::{compare_to, offset, replace, scale};
+use super::bessel::{i0, i1, with_pole};
+use super::common::{compare_to, offset, scale};
 use super::special::{chebyshev, in_double};
 use crate::{Cx, OpDef, Result};
 
@@ -132,10 +132,7 @@ fn second_kind(cx: &mut Cx<'_, '_>, x: Value, order: usize, scaled: bool) -> Res
     };
     let is_near = compare_to(cx, x, Direction::Le, 2)?;
     let v = cx.f.select(is_near, inner, outer)?;
-    let zero = compare_to(cx, x, Direction::Eq, 0)?;
-    let v = replace(cx, zero, f64::INFINITY, v)?;
-    let negative = compare_to(cx, x, Direction::Lt, 0)?;
-    replace(cx, negative, f64::NAN, v)
+    with_pole(cx, v, x, f64::INFINITY)
 }
 
 pub(crate) const OPS: &[OpDef] = &[
