@@ -54,6 +54,18 @@ def pytest(output: str) -> Counts:
     return Counts(_named(found[-1][1], "passed"), _named(found[-1][1], "failed", "error", "errors"))
 
 
+# nextest says a failure when it happens and again at the end; pytest in its summary.
+_FAILED = re.compile(
+    r"^\s*(?:(?:FAIL|TIMEOUT|SIG[A-Z]+|ABORT) \[[^\]]*\](?: \(\s*\d+/\d+\))? (.+)|(?:FAILED|ERROR) (\S+::.+))$", re.M
+)
+
+
+def failed_names(output: str) -> list[str]:
+    """The tests that failed, with pytest's reason where it gives one."""
+    found = (nextest or pytest for nextest, pytest in _FAILED.findall(_ANSI.sub("", output)))
+    return list(dict.fromkeys(found))
+
+
 def programs(output: str) -> Counts:
     """The closing line of jax_on_shim.py."""
     found = _PROGRAMS.search(output)

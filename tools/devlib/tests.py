@@ -262,7 +262,11 @@ def run(console: Console, *, fast: bool, only: Sequence[str], share: float = 1.0
             failed(error)
     console.say(console.summary())
     if failures:
-        console.say("\nfailed:\n" + "\n".join(f"  {error.what}" for error in failures))
+        console.say("\nfailed:")
+        for error in failures:
+            # What CI keeps of a long output is its end.
+            names = counts.failed_names(error.output)
+            console.say("\n".join([f"  {error.what}", *(f"    {name[:300]}" for name in names[:20])]))
     # The closing line that CI reads.
     console.say(f"\n{total}")
     return 1 if failures else 0

@@ -39,6 +39,8 @@ pub enum Refusal {
     Error(&'static str),
     /// It aborts the process, so never hand it this program outside a child process.
     Aborts(&'static str),
+    /// It aborts the process by whichever of these checks one of its threads reaches first.
+    AbortsByAny(&'static [&'static str]),
 }
 
 /// A program that uses an op.

@@ -4,6 +4,12 @@ use super::Refusal;
 use super::Target::{Cpu106, Cpu115, V6e};
 use super::refused::{EVERY, Row};
 
+/// libtpu compiles a program's parts in several threads, and each of them fails its own check on a scan in order.
+const SCAN_IN_ORDER: &[&str] = &[
+    "libtpu: Check failed: !data->ProducesVmreg() && !data->ProducesVreg() Unsupported conversion from vmreg/vreg to U64",
+    "libtpu: Check failed: desc->window_bounds.size() == rank (0 vs. 1) base_bounds",
+];
+
 /// Op, variant, who refuses it, why.
 pub(super) const REFUSED: &[Row] = &[
     (
@@ -72,33 +78,25 @@ pub(super) const REFUSED: &[Row] = &[
         "chlo.scan",
         "sum of scalars, in order",
         &[V6e],
-        Refusal::Aborts(
-            "libtpu: Check failed: !data->ProducesVmreg() && !data->ProducesVreg() Unsupported conversion from vmreg/vreg to U64",
-        ),
+        Refusal::AbortsByAny(SCAN_IN_ORDER),
     ),
     (
         "chlo.scan",
         "sum, order not said",
         &[V6e],
-        Refusal::Aborts(
-            "libtpu: Check failed: !data->ProducesVmreg() && !data->ProducesVreg() Unsupported conversion from vmreg/vreg to U64",
-        ),
+        Refusal::AbortsByAny(SCAN_IN_ORDER),
     ),
     (
         "chlo.scan",
         "other output",
         &[V6e],
-        Refusal::Aborts(
-            "libtpu: Check failed: !data->ProducesVmreg() && !data->ProducesVreg() Unsupported conversion from vmreg/vreg to U64",
-        ),
+        Refusal::AbortsByAny(SCAN_IN_ORDER),
     ),
     (
         "chlo.scan",
         "no output",
         &[V6e],
-        Refusal::Aborts(
-            "libtpu: Check failed: !data->ProducesVmreg() && !data->ProducesVreg() Unsupported conversion from vmreg/vreg to U64",
-        ),
+        Refusal::AbortsByAny(SCAN_IN_ORDER),
     ),
     (
         "chlo.ragged_dot",
