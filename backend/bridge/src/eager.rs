@@ -101,30 +101,6 @@ pub(crate) fn expected_devices() -> Option<usize> {
     }
 }
 
-/// The line of the user's program that is running: the innermost one outside torch and this package.
-fn user_line() -> Option<runtime::Line> {
-    Python::attach(|py| {
-        let mut frame = py.import("sys").ok()?.call_method0("_getframe").ok()?;
-        loop {
-            let file: String = frame
-                .getattr("f_code")
-                .ok()?
-                .getattr("co_filename")
-                .ok()?
-                .extract()
-                .ok()?;
-            if !file.contains("/site-packages/torch/")
-                && !file.contains("/torch_tpu/")
-                && !file.starts_with('<')
-            {
-                let line = frame.getattr("f_lineno").ok()?.extract().ok()?;
-                return Some(runtime::Line { file, line });
-            }
-            frame = frame.getattr("f_back").ok().filter(|f| !f.is_none())?;
-        }
-    })
-}
-
 /// Opens the glue at `path` for the imported torch.
 #[pyfunction]
 pub(crate) fn open_glue(path: PathBuf) -> PyResult<()> {
@@ -133,7 +109,8 @@ pub(crate) fn open_glue(path: PathBuf) -> PyResult<()> {
         return Ok(());
     }
     runtime::configure(find_plugin);
-    runtime::set_line_source(user_line);
+    Python::attach(crate::line::start);
+    runtime::set_line_source(crate::line::issued);
     let failed = |why: String| PyImportError::new_err(format!("cannot open {}: {why}", path.display()));
     // Everything is bound at once: a symbol that torch lacks is an error here and not an abort later.
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;

@@ -5,6 +5,7 @@ mod capture;
 mod core_table;
 mod doctor;
 mod eager;
+mod line;
 mod locate;
 
 use pyo3::prelude::*;

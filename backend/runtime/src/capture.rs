@@ -218,6 +218,7 @@ impl Capture {
             random: &random,
         };
         let program = &self.program;
+        let origin = program.origin.now();
         let buffers = execute(
             runtime,
             state,
@@ -227,19 +228,19 @@ impl Capture {
             keep,
         )?
         .map_err(|e| {
-            let error = explain(self.device, state, e, &format!("{} failed", program.origin));
+            let error = explain(self.device, state, e, &format!("{origin} failed"));
             donation.lose(&error);
             error
         })?;
-        expect(&program.origin, buffers.len(), program.results.len())?;
-        check_conditions(runtime, &program.results, &buffers, &program.origin)?;
+        expect(&origin, buffers.len(), program.results.len())?;
+        check_conditions(runtime, &program.results, &buffers, &origin)?;
         for (result, buffer) in program.results.iter().zip(buffers) {
             let Produce::Slot(s, element, dims) = result else {
                 continue;
             };
             let bytes = crate::make::result_bytes(result);
             if let Some(storage) = storages[*s as usize] {
-                let dense = state.result(buffer, bytes, &program.origin, *element, dims);
+                let dense = state.result(buffer, bytes, &origin, *element, dims);
                 donation.put(*s, storage, dense);
             }
         }

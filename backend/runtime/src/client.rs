@@ -257,6 +257,21 @@ impl Runtime {
         crate::pending::verify_pending()
     }
 
+    /// The earliest of the recent results that failed for the reason in this text.
+    fn first_failed(&self, text: &str) -> Option<Arc<Origin>> {
+        let results = self.devices.iter().flat_map(DeviceState::outstanding);
+        results
+            .filter(|result| {
+                // What is still running failed for no reason yet.
+                let ready = result.buffer.ready();
+                let Ok(ready) = ready.and_then(|r| Ok(r.is_ready()?.then_some(r))) else {
+                    return false;
+                };
+                ready.is_some_and(|r| r.wait().is_err_and(|e| text.contains(cause(&e.to_string()))))
+            })
+            .find_map(|result| result.origin.clone())
+    }
+
     /// Bytes held by tensors of a device.
     pub fn usage(&self, device: usize) -> Result<Usage> {
         Ok(self.device(device)?.account.usage())
@@ -334,18 +349,27 @@ pub(crate) fn wait(result: &Tracked) -> Result<()> {
         .buffer
         .ready()
         .and_then(|event| event.wait())
-        .map_err(|e| name_origin(e, result))
+        .map_err(|e| failed(e, result.origin.as_deref()))
 }
 
-/// An error that a buffer gave, with the op that computed it.
-pub(crate) fn name_origin(e: pjrt::Error, result: &Tracked) -> Error {
-    match &result.origin {
-        Some(origin) if origin.line.is_none() => Error::from(e).during(&format!(
-            "{origin} failed after its call had returned (TORCH_TPU_LAUNCH_BLOCKING=1 tells the line that issued it)"
-        )),
-        Some(origin) => Error::from(e).during(&format!("{origin} failed")),
-        None => e.into(),
+/// An error that a buffer gave, with the op that failed and the one that needed its result.
+pub(crate) fn failed(e: pjrt::Error, computed: Option<&Origin>) -> Error {
+    let Some(computed) = computed else { return e.into() };
+    let first = runtime().ok().and_then(|r| r.first_failed(&e.to_string()));
+    let doing = match first {
+        Some(first) if *first != *computed => format!("{first} failed, whose result {computed} needed"),
+        _ => format!("{computed} failed"),
+    };
+    Error::from(e).during(&doing)
+}
+
+/// What is left of an error's text without the words by which XLA hands a failed input's error on.
+fn cause(text: &str) -> &str {
+    let mut rest = text;
+    for words in ["Buffer Definition Event: ", "Error dispatching computation: "] {
+        rest = rest.rsplit(words).next().unwrap_or(rest);
     }
+    rest
 }
 
 /// Whether an environment variable is set to something other than 0.

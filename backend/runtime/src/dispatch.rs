@@ -9,12 +9,12 @@ use pjrt::Buffer;
 use smallvec::SmallVec;
 
 use crate::cache::{self, Entry, Found};
-use crate::client::{DeviceState, Runtime, explain, name_origin, runtime, wait};
+use crate::client::{DeviceState, Runtime, explain, failed, runtime, wait};
 use crate::donate::{Donation, Offer};
 use crate::execute::{Bits, Given, execute, expect};
 use crate::glue::Glue;
 use crate::make::make;
-use crate::origin::{Origin, current_line};
+use crate::origin::Origin;
 use crate::parse::Parsed;
 use crate::pending::{check_conditions, pending_checks};
 use crate::program::{Param, Produce};
@@ -143,13 +143,15 @@ fn read_sizes(
     let results = run(runtime, state, entry, parsed, glue)?;
     // Sizes of wrong arguments mean nothing: the conditions come first. The host waits here anyway.
     for pending in pending_checks(&entry.results, &results.buffers, &results.origin) {
-        pending.verify()?;
+        pending.verify(false)?;
     }
     let mut sizes = Vec::new();
     for (result, buffer) in entry.results.iter().zip(&results.buffers) {
         if matches!(result, Produce::Fresh(..)) {
             let mut bytes = [0; 8];
-            buffer.copy_to_host(&mut bytes)?;
+            buffer
+                .copy_to_host(&mut bytes)
+                .map_err(|e| failed(e, Some(&results.origin)))?;
             sizes.push(i64::from_le_bytes(bytes));
         }
     }
@@ -198,17 +200,6 @@ impl Given for Strict<'_, '_> {
     }
 }
 
-/// The origin of what a call computes; with the line in debug mode.
-pub(crate) fn origin_of(runtime: &Runtime, entry: &Entry) -> Arc<Origin> {
-    if !runtime.debug() {
-        return entry.origin.clone();
-    }
-    Arc::new(Origin {
-        line: current_line(),
-        ..(*entry.origin).clone()
-    })
-}
-
 /// Random bits for a call, if its program takes some.
 pub(crate) fn random_of(entry: &Entry, parsed: &Parsed<'_>, glue: Glue) -> Result<[u64; 3]> {
     if !entry.random {
@@ -225,7 +216,7 @@ fn run<'a>(
     parsed: &Parsed<'a>,
     glue: Glue,
 ) -> Result<Ran<'a>> {
-    let origin = origin_of(runtime, entry);
+    let origin = entry.origin.now();
     let Some(executable) = entry.executable(runtime, state)? else {
         return Ok(Ran {
             buffers: Vec::new(),
@@ -318,9 +309,4 @@ fn finish(
         }
     }
     Ok(returned)
-}
-
-/// A failed read, with the op that computed what was read.
-pub(crate) fn read_error(e: pjrt::Error, tracked: &Tracked) -> Error {
-    name_origin(e, tracked)
 }

@@ -53,7 +53,7 @@ pub(crate) fn execute(
             }
             Param::Host(n, i) => {
                 let (bits, element) = given.host(n, i);
-                number(bits, element)?
+                number(bits, element.stored())?
             }
             Param::Offset(n, i) => offset(given.offset(n, i))?,
             Param::TargetOffset(n, k) => offset(given.target_offset(n, k))?,

@@ -149,10 +149,7 @@ impl Recipe {
             params: built.params,
             results: built.results,
             donated: built.donated.iter().map(|(p, _)| *p).collect(),
-            origin: Arc::new(Origin {
-                op: format!("{} ops from {first} to {last}", self.nodes.len()),
-                line: None,
-            }),
+            origin: Origin::of(format!("{} ops from {first} to {last}", self.nodes.len())),
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::program::{Built, Param, Produce, build, build_sizes};
 use crate::schema::{OpHandle, TargetOf};
 use crate::view::contiguous;
 use crate::{Error, Result, code, element};
-use crate::{disk, record};
+use crate::{disk, halves, record};
 
 /// Finds metadata, builds and caches the program for a call; it compiles when it first runs. With `sizes` the call's data-dependent sizes are
 /// known; without, an op that needs them gets the program that computes them.
@@ -61,6 +61,8 @@ pub(crate) fn make(
             }
         }
     }
+    // Shape rules had the tensors' own types; a lowering works with those of its values.
+    halves::as_computed(&mut node.call);
     let name = op.schema.name.as_str();
     let built = if first {
         build_sizes(name, &slots, &node)
@@ -126,10 +128,7 @@ fn entry(name: &str, node: Node, slots: Vec<Slot>, built: Built, plan: Planned, 
         counts: plan.counts,
         fresh_of: plan.fresh_of,
         target_tensor: plan.target_tensor,
-        origin: Arc::new(Origin {
-            op: name.to_owned(),
-            line: None,
-        }),
+        origin: Origin::of(name),
         computes_sizes: first,
         fits: plan.fits,
     }
@@ -340,7 +339,7 @@ fn plan_targets(
                     let nbytes = storage_bytes(&sizes, &strides, element);
                     node.call.outs.push(Some(OutMeta {
                         dims: sizes.clone(),
-                        element,
+                        element: element.computed(),
                     }));
                     plan.fresh_of.push(Some(plan.returned.len() as u32));
                     plan.returned.push(Some(FreshMeta {
@@ -373,7 +372,7 @@ fn plan_targets(
                         Some((t, s)) => {
                             node.call.outs.push(Some(OutMeta {
                                 dims: t.sizes.into(),
-                                element: t.element,
+                                element: t.element.computed(),
                             }));
                             let place = place(&parsed.slots[s as usize], s, t.element, t.view());
                             node.targets.push(Target::Write(Box::new(place)));

@@ -33,7 +33,7 @@ pub(crate) struct Place {
     pub(crate) slot: usize,
     /// Where in it.
     pub(crate) view: View,
-    /// Its element type; differs from the storage's for views of another dtype.
+    /// Its element type; the type that it is stored as differs from the storage's for views of another dtype.
     pub(crate) element: ElementType,
     /// How it is read, planned on the base below.
     pub(crate) plan: Plan,
@@ -57,7 +57,7 @@ impl Place {
             (_, Some(to)) => to.clone(),
             (_, None) => self.base.1.clone(),
         };
-        (self.element, dims)
+        (self.element.stored(), dims)
     }
 }
 
@@ -113,7 +113,7 @@ impl Fresh {
             view,
             element: self.element,
             recast: None,
-            base: (self.element, elements),
+            base: (self.element.stored(), elements),
         }
     }
 }

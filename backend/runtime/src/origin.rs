@@ -1,10 +1,10 @@
 //! Where a buffer comes from: for errors that arrive after the call that caused them.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A line of the user's program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     /// File.
     pub file: String,
@@ -12,33 +12,62 @@ pub struct Line {
     pub line: u32,
 }
 
-/// The op that computed a buffer, and the line that issued it where that is recorded.
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What issued an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Issued {
+    /// This line.
+    At(&'static Line),
+    /// A thread that runs no Python, such as autograd's; the last line that issued an op from Python.
+    After(&'static Line),
+}
+
+/// The op that computed a buffer, and what issued it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// `aten::add.out`.
-    pub op: String,
-    /// Known in debug mode.
-    pub line: Option<Line>,
+    pub op: Arc<str>,
+    /// Unknown for what no line of Python issued.
+    pub issued: Option<Issued>,
+}
+
+impl Origin {
+    /// An op that no call issued yet.
+    pub(crate) fn of(op: impl Into<Arc<str>>) -> Arc<Self> {
+        Arc::new(Self {
+            op: op.into(),
+            issued: None,
+        })
+    }
+
+    /// The same op, issued by what runs now.
+    pub(crate) fn now(&self) -> Arc<Self> {
+        Arc::new(Self {
+            op: self.op.clone(),
+            issued: SOURCE.get().and_then(|source| source()),
+        })
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.op)?;
-        match &self.line {
-            Some(at) => write!(f, " (issued at {}:{})", at.file, at.line),
+        match self.issued {
+            Some(Issued::At(line)) => write!(f, " (issued at {line})"),
+            Some(Issued::After(line)) => write!(f, " (issued by autograd or another thread, after {line})"),
             None => Ok(()),
         }
     }
 }
 
-static SOURCE: OnceLock<fn() -> Option<Line>> = OnceLock::new();
+static SOURCE: OnceLock<fn() -> Option<Issued>> = OnceLock::new();
 
-/// Says how to find the line that is running; the bridge knows Python.
-pub fn set_line_source(source: fn() -> Option<Line>) {
+/// Says how to find what is running; the bridge knows Python.
+pub fn set_line_source(source: fn() -> Option<Issued>) {
     let _ = SOURCE.set(source);
-}
-
-/// The line that is running.
-pub(crate) fn current_line() -> Option<Line> {
-    SOURCE.get().and_then(|source| source())
 }

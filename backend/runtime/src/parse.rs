@@ -46,7 +46,7 @@ pub(crate) struct SlotIn<'a> {
     pub(crate) content: Content,
     pub(crate) nbytes: usize,
     pub(crate) hint: Option<(ElementType, Dims)>,
-    /// The element type of the first tensor in it: what it reads as when it was never written.
+    /// The type of a buffer for the first tensor in it: what it reads as when it was never written.
     pub(crate) first: ElementType,
 }
 
@@ -64,7 +64,7 @@ impl<'a> SlotIn<'a> {
             content: state.content.clone(),
             nbytes: state.nbytes,
             hint,
-            first,
+            first: first.stored(),
         }
     }
 
@@ -84,8 +84,8 @@ impl<'a> SlotIn<'a> {
         let element = self.first;
         let elements = (self.nbytes / element.host_bytes()) as i64;
         match &self.hint {
-            Some((e, dims)) if *e == element && dims.iter().product::<i64>() == elements => {
-                (*e, dims.clone())
+            Some((e, dims)) if e.stored() == element && dims.iter().product::<i64>() == elements => {
+                (element, dims.clone())
             }
             _ => (element, SmallVec::from_slice(&[elements])),
         }
@@ -101,7 +101,7 @@ pub(crate) fn place(slot: &SlotIn<'_>, number: u32, element: ElementType, view: 
     let known = slot.slot();
     let (held, dims) = known.base();
     let count: i64 = dims.iter().product();
-    let recast: Option<Dims> = (*held != element || reach(&view) > count)
+    let recast: Option<Dims> = (*held != element.stored() || reach(&view) > count)
         .then(|| SmallVec::from_slice(&[(slot.nbytes / element.host_bytes()) as i64]));
     let plan = plan(recast.as_deref().unwrap_or(dims), &view);
     Place {
@@ -353,7 +353,7 @@ impl<'a> Parsed<'a> {
             return Err(Error::runtime(why.clone()));
         }
         let simple = known.content.holds().is_some_and(|(held, dims)| {
-            held == element
+            held == element.stored()
                 && arg.offset == 0
                 && dims.as_slice() == sizes
                 // To the letter: results' strides follow those of sizes of 1 too.

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pjrt::Buffer;
 
 use crate::Result;
-use crate::client::Runtime;
+use crate::client::{Runtime, failed};
 use crate::origin::Origin;
 use crate::program::Produce;
 
@@ -22,16 +22,26 @@ pub(crate) struct Pending {
 pub(crate) static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 
 impl Pending {
-    pub(crate) fn verify(&self) -> Result<()> {
+    /// Reads whether it holds; an error that comes after its call names the op and the line.
+    pub(crate) fn verify(&self, late: bool) -> Result<()> {
         let mut ok = [0];
-        self.ok.copy_to_host(&mut ok)?;
+        let read = |buffer: &Arc<dyn Buffer>, bytes: &mut [u8]| {
+            buffer
+                .copy_to_host(bytes)
+                .map_err(|e| failed(e, Some(&self.origin)))
+        };
+        read(&self.ok, &mut ok)?;
         if ok[0] != 0 {
             return Ok(());
         }
         let mut shown = [0; 8];
-        self.shown.copy_to_host(&mut shown)?;
+        read(&self.shown, &mut shown)?;
         let text = self.message.replace("{}", &i64::from_le_bytes(shown).to_string());
-        Err(aten::Error::user(self.kind, text).into())
+        let error = crate::Error::from(aten::Error::user(self.kind, text));
+        Err(match late {
+            true => error.during(&self.origin.to_string()),
+            false => error,
+        })
     }
 }
 
@@ -65,7 +75,7 @@ pub(crate) fn check_conditions(
 ) -> Result<()> {
     let pending = pending_checks(results, buffers, origin);
     if runtime.simulated || runtime.debug() {
-        return pending.iter().try_for_each(Pending::verify);
+        return pending.iter().try_for_each(|p| p.verify(false));
     }
     PENDING.lock().extend(pending);
     Ok(())
@@ -74,6 +84,5 @@ pub(crate) fn check_conditions(
 /// Verifies conditions that were put off; an error names the op and, where known, the line.
 pub(crate) fn verify_pending() -> Result<()> {
     let all = std::mem::take(&mut *PENDING.lock());
-    all.iter()
-        .try_for_each(|p| p.verify().map_err(|e| e.during(&p.origin.to_string())))
+    all.iter().try_for_each(|p| p.verify(true))
 }

@@ -8,7 +8,7 @@ use stablehlo::{Arena, Argument, FunctionBuilder, Module, TensorType};
 
 use crate::node::{Fresh, Node, Place, Slot, Source, Target};
 use crate::view::{Emit, Plan, View, plan};
-use crate::{Error, Result};
+use crate::{Error, Result, halves};
 
 /// What a parameter of the program is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -232,8 +232,8 @@ fn type_of(param: Param, slots: &[Slot], nodes: &[Node]) -> (ElementType, Dims) 
         Param::Slot(s) => slots[s as usize].base().clone(),
         Param::Scalar(n, i) => (nodes[n as usize].call.scalars[i as usize].element(), Dims::new()),
         Param::Host(n, i) => match &nodes[n as usize].sources[i as usize] {
-            Source::Host(e) => (*e, Dims::new()),
-            Source::Device(p) => (p.element, Dims::new()),
+            Source::Host(e) => (e.stored(), Dims::new()),
+            Source::Device(p) => (p.element.stored(), Dims::new()),
         },
         Param::Offset(..) | Param::TargetOffset(..) => (ElementType::S64, Dims::new()),
         Param::Random(_) => (ElementType::U64, SmallVec::from_slice(&[3])),
@@ -283,16 +283,18 @@ impl Window<'_, '_, '_> {
         Ok(self.lookup(param))
     }
 
-    /// The tensor's value.
+    /// The tensor's value, of the type that its elements are computed in.
     fn read(&mut self, place: &Place, param: Param) -> Result<Value> {
         let (value, element, dims) = self.base(place.slot)?;
+        let stored = place.element.stored();
         let (plan, to) = self.planned(place, element, &dims)?;
         let (value, dims) = match to {
             None => (value, dims),
-            Some(to) => (recast(self.f, value, element, &dims, place.element, &to)?, to),
+            Some(to) => (recast(self.f, value, element, &dims, stored, &to)?, to),
         };
         let offset = self.offset(place, param)?;
-        Emit { f: self.f }.read(value, &dims, place.element, &plan, &place.view, offset)
+        let read = Emit { f: self.f }.read(value, &dims, stored, &plan, &place.view, offset)?;
+        halves::widen(self.f, read, place.element)
     }
 
     /// The way to a tensor in what its storage holds now, and the sizes to recast that to first. An earlier call of the
@@ -302,7 +304,7 @@ impl Window<'_, '_, '_> {
             return Ok((place.plan.clone(), place.recast.clone()));
         }
         let count: i64 = dims.iter().product();
-        let to: Option<Dims> = (element != place.element || place.reach() > count).then(|| {
+        let to: Option<Dims> = (element != place.element.stored() || place.reach() > count).then(|| {
             let bytes = self.slots[place.slot].nbytes;
             SmallVec::from_slice(&[(bytes / place.element.host_bytes()) as i64])
         });
@@ -315,24 +317,26 @@ impl Window<'_, '_, '_> {
         Ok((plan, to))
     }
 
+    /// Writes a value of the type that the tensor's elements are stored as.
     fn write(&mut self, place: &Place, param: Param, new: Value) -> Result<()> {
+        let stored = place.element.stored();
         let (value, element, dims) = if let Plan::Whole(order) = &place.plan {
             let (v, dims) = Emit { f: self.f }.write_whole(order, &place.view, new)?;
-            (v, place.element, dims)
+            (v, stored, dims)
         } else {
             let (old, old_element, old_dims) = self.base(place.slot)?;
             let (plan, to) = self.planned(place, old_element, &old_dims)?;
             let (base, dims) = match to {
                 None => (old, old_dims),
                 Some(to) => (
-                    recast(self.f, old, old_element, &old_dims, place.element, &to)?,
+                    recast(self.f, old, old_element, &old_dims, stored, &to)?,
                     to,
                 ),
             };
             let offset = self.offset(place, param)?;
             let (v, dims) =
-                Emit { f: self.f }.write(base, &dims, place.element, &plan, &place.view, offset, new)?;
-            (v, place.element, dims)
+                Emit { f: self.f }.write(base, &dims, stored, &plan, &place.view, offset, new)?;
+            (v, stored, dims)
         };
         self.current[place.slot] = Some((value, element, dims));
         self.written[place.slot] = true;
@@ -346,11 +350,12 @@ impl Window<'_, '_, '_> {
             // A tensor that the second pass knows to be unused stands for itself as zeros; XLA drops them.
             tensors.push(match source {
                 Source::Host(element) => match self.lookup(Param::Host(n as u32, i as u32)) {
-                    Some(v) => v,
-                    None => self.f.full(&[0i64; 0], *element, 0)?,
+                    Some(v) => halves::widen(self.f, v, *element)?,
+                    None => self.f.full(&[0i64; 0], element.computed(), 0)?,
                 },
                 Source::Device(place) if self.is_unused(place) => {
-                    self.f.full(place.view.sizes.as_slice(), place.element, 0)?
+                    self.f
+                        .full(place.view.sizes.as_slice(), place.element.computed(), 0)?
                 }
                 Source::Device(place) => self.read(place, Param::Offset(n as u32, i as u32))?,
             });
@@ -480,17 +485,18 @@ impl Window<'_, '_, '_> {
         };
         let (value, dims) = {
             let mut cx = Cx::new(self.f, &node.call, inputs);
-            let value = cx.cast(result, element)?;
+            let value = cx.cast(result, element.computed())?;
             (value, cx.dims(value)?)
         };
         if dims != *sizes {
             return Err(wrong(format!("sizes {dims:?} instead of {sizes:?}")));
         }
+        let value = halves::narrow(self.f, value, element)?;
         match target {
             Target::Fresh(fresh) => {
                 let (value, dims) = self.lay_out(fresh, value)?;
                 self.outputs
-                    .push((value, Produce::Fresh(n as u32, k as u32, element, dims)));
+                    .push((value, Produce::Fresh(n as u32, k as u32, element.stored(), dims)));
                 Ok(())
             }
             Target::Write(place) => self.write(place, Param::TargetOffset(n as u32, k as u32), value),
@@ -498,21 +504,22 @@ impl Window<'_, '_, '_> {
         }
     }
 
-    /// A new tensor's value in memory order.
+    /// A new tensor's value, as stored, in memory order.
     fn lay_out(&mut self, fresh: &Fresh, value: Value) -> Result<(Value, Dims)> {
         let view = View {
             sizes: fresh.sizes.clone(),
             strides: fresh.strides.clone(),
             offset: 0,
         };
-        let elements = (fresh.nbytes / fresh.element.host_bytes()) as i64;
+        let stored = fresh.element.stored();
+        let elements = (fresh.nbytes / stored.host_bytes()) as i64;
         let base: Dims = SmallVec::from_slice(&[elements]);
         match plan(&base, &view) {
             Plan::Nothing => Ok((value, fresh.sizes.clone())),
             Plan::Whole(order) => Emit { f: self.f }.write_whole(&order, &view, value),
             other => {
-                let blank = self.f.full(base.as_slice(), fresh.element, 0)?;
-                Emit { f: self.f }.write(blank, &base, fresh.element, &other, &view, None, value)
+                let blank = self.f.full(base.as_slice(), stored, 0)?;
+                Emit { f: self.f }.write(blank, &base, stored, &other, &view, None, value)
             }
         }
     }

@@ -14,6 +14,7 @@ const CODES: &[(i8, ElementType)] = &[
     (5, F16),
     (6, F32),
     (7, F64),
+    (8, C32),
     (9, C64),
     (10, C128),
     (11, Pred),
@@ -26,6 +27,7 @@ const CODES: &[(i8, ElementType)] = &[
     (28, U32),
     (29, U64),
     (44, F8E8M0FNU),
+    (46, BC32),
 ];
 
 static BY_CODE: [Option<ElementType>; 64] = {
@@ -38,7 +40,7 @@ static BY_CODE: [Option<ElementType>; 64] = {
     table
 };
 
-/// The element type of a torch dtype; an error for those that XLA has no type for (quantized, complex32, packed).
+/// The element type of a torch dtype; an error for those that have none (quantized, packed).
 #[inline]
 pub fn element(code: i8) -> Result<ElementType> {
     BY_CODE.get(code as usize).copied().flatten().ok_or_else(|| {
@@ -46,7 +48,7 @@ pub fn element(code: i8) -> Result<ElementType> {
             glue_abi::ErrorKind::NotImplemented,
             format!(
                 "tpu tensors cannot be of {}; supported are bool, (u)int8 to (u)int64, float8, float16, bfloat16, \
-                 float32, float64, complex64 and complex128",
+                 float32, float64, complex32, bcomplex32, complex64 and complex128",
                 unsupported_name(code)
             ),
         )
@@ -55,7 +57,6 @@ pub fn element(code: i8) -> Result<ElementType> {
 
 fn unsupported_name(code: i8) -> String {
     match code {
-        8 => "dtype complex32".into(),
         12..=14 | 16 | 17 => "a quantized dtype".into(),
         45 => "dtype float4_e2m1fn_x2".into(),
         other => format!("the dtype with code {other}"),

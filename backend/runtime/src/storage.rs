@@ -33,7 +33,7 @@ impl Tracked {
     ) -> Arc<Self> {
         account.add(bytes);
         let large = if bytes >= LARGE {
-            let op = origin.as_ref().map(|o| o.op.clone());
+            let op = origin.as_ref().map(|o| o.op.to_string());
             account.hold(Holder {
                 bytes,
                 shape: buffer.shape().to_string(),

@@ -3,11 +3,12 @@
 use std::sync::{Arc, LazyLock};
 
 use aten::{Cx, Lowered, OpDef};
+use dtype::ElementType;
 use glue_abi::{Arg, SchemaKind, Tag, TensorArg};
 use pjrt::{HostArray, Placement};
 
-use crate::client::{DeviceState, explain, runtime};
-use crate::dispatch::{Outcome, dispatch, read_error};
+use crate::client::{DeviceState, explain, failed, runtime};
+use crate::dispatch::{Outcome, dispatch};
 use crate::glue::Glue;
 use crate::memory::human;
 use crate::node::Place;
@@ -163,13 +164,13 @@ pub unsafe fn copy(src: &TensorArg, dst: &TensorArg) -> Result<()> {
         .data
         .buffer
         .copy_to_device(&*target.device)
-        .map_err(|e| read_error(e, &dense.data))?;
+        .map_err(|e| failed(e, dense.data.origin.as_deref()))?;
     let moved = Dense {
         data: track(target, moved, &dense),
         ..dense
     };
     // SAFETY: the caller's promise.
-    unsafe { put(moved, &to, dst) }
+    unsafe { put(moved, from.tensor.element, &to, dst) }
 }
 
 fn track(device: &DeviceState, buffer: Arc<dyn pjrt::Buffer>, like: &Dense) -> Arc<Tracked> {
@@ -183,17 +184,17 @@ fn track(device: &DeviceState, buffer: Arc<dyn pjrt::Buffer>, like: &Dense) -> A
     tracked
 }
 
-/// Puts a value into a tensor: at once if it fills its storage, through the copy program otherwise.
+/// Puts a value of such elements into a tensor: at once if it fills its storage, through the copy program otherwise.
 ///
 /// # Safety
 /// Pointers in `dst` are good for the call.
-unsafe fn put(value: Dense, to: &Described<'_>, dst: &TensorArg) -> Result<()> {
-    if to.fills() && to.tensor.element == value.element {
+unsafe fn put(value: Dense, element: ElementType, to: &Described<'_>, dst: &TensorArg) -> Result<()> {
+    if to.fills() && to.tensor.element == element {
         to.storage.state.lock().content = Content::Dense(value);
         return Ok(());
     }
     let device = to.storage.device;
-    let (sizes, element) = (value.dims.clone(), value.element);
+    let sizes = value.dims.clone();
     let strides = contiguous(&sizes);
     let nbytes = value.data.bytes() as usize;
     let temporary = Storage::filled(nbytes, device, value);
@@ -252,7 +253,7 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
     let to = unsafe { described(dst) }?;
     let device = to.storage.device;
     let state = runtime.device(device)?;
-    let array = HostArray::new(to.tensor.element, to.tensor.sizes, bytes);
+    let array = HostArray::new(to.tensor.element.stored(), to.tensor.sizes, bytes);
     let buffer = runtime
         .client
         .buffer_from_host(&array, Placement::Device(&*state.device))
@@ -268,11 +269,11 @@ pub unsafe fn upload(bytes: &[u8], dst: &TensorArg) -> Result<()> {
     state.issued(&tracked);
     let dense = Dense {
         data: tracked,
-        element: to.tensor.element,
+        element: to.tensor.element.stored(),
         dims: to.tensor.sizes.into(),
     };
     // SAFETY: the caller's promise.
-    unsafe { put(dense, &to, dst) }
+    unsafe { put(dense, to.tensor.element, &to, dst) }
 }
 
 /// Copies a tensor to dense row-major host bytes.
@@ -293,7 +294,7 @@ pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
             .data
             .buffer
             .copy_to_host(bytes)
-            .map_err(|e| read_error(e, &dense.data));
+            .map_err(|e| failed(e, dense.data.origin.as_deref()));
     }
     // SAFETY: the caller's promise.
     let dense = unsafe { materialize(&from, src) }?;
@@ -301,7 +302,7 @@ pub unsafe fn download(src: &TensorArg, bytes: &mut [u8]) -> Result<()> {
         .data
         .buffer
         .copy_to_host(bytes)
-        .map_err(|e| read_error(e, &dense.data))
+        .map_err(|e| failed(e, dense.data.origin.as_deref()))
 }
 
 impl Described<'_> {

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::cache::Entry;
 use crate::capture::capturing;
 use crate::client::{DeviceState, Runtime, explain};
-use crate::dispatch::{Outcome, Returned, ReturnedTensor, origin_of, random_of};
+use crate::dispatch::{Outcome, Returned, ReturnedTensor, random_of};
 use crate::execute::{Bits, Given, execute, expect};
 use crate::fused::{self, Program};
 use crate::glue::Glue;
@@ -207,7 +207,7 @@ pub(crate) fn append(
     glue: Glue,
 ) -> Result<Outcome> {
     let random = random_of(&entry, parsed, glue)?;
-    let origin = origin_of(runtime, &entry);
+    let origin = entry.origin.now();
     let mut window = state.window.lock();
     // Another thread may have written between the call's description and here.
     for slot in &parsed.slots {

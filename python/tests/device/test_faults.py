@@ -115,3 +115,55 @@ def test_an_asynchronous_failure_is_told_when_the_value_is_read(program: Program
     )
     assert "injected fault" in done.stdout
     assert "aten::" in done.stdout
+
+
+def test_an_asynchronous_failure_names_the_op_that_failed_and_its_line(program: Program) -> None:
+    done = program(
+        """
+        import torch
+        def double(x):
+            return x * 2
+        def late():
+            x = torch.zeros(3, device="tpu")
+            y = x + 1
+            z = double(y)
+            try:
+                z.tolist()
+            except RuntimeError as e:
+                print(e)
+        late()
+        # Another line at the same place in other code, and the same code again.
+        namespace = {"torch": torch}
+        exec("def other(x):\\n\\n    return torch.exp(x)", namespace)
+        for _ in range(3):
+            try:
+                namespace["other"](torch.zeros(3, device="tpu")).tolist()
+            except RuntimeError as e:
+                print(e)
+        """,
+        TORCH_TPU_SIM_FAULT="LoadedExecutable_Execute@2=async:INTERNAL;LoadedExecutable_Execute@7=async:INTERNAL",
+    )
+    late, other = done.stdout.splitlines()
+    assert late.startswith(
+        "aten::add.Tensor (issued at <string>:7) failed, whose result aten::mul.Tensor (issued at <string>:4) needed: "
+    )
+    assert other.startswith("aten::exp (issued at <string>:3) failed: ")
+
+
+def test_a_failure_in_backward_names_the_line_of_the_call(program: Program) -> None:
+    done = program(
+        """
+        import torch
+        w = torch.ones(3, 3, device="tpu", requires_grad=True)
+        def step():
+            loss = (w @ w).sum()
+            loss.backward()
+        step()
+        try:
+            w.grad.tolist()
+        except RuntimeError as e:
+            print(e)
+        """,
+        TORCH_TPU_SIM_FAULT="LoadedExecutable_Execute@6=async:INTERNAL",
+    )
+    assert "(issued by autograd or another thread, after <string>:6) failed" in done.stdout
