@@ -3,29 +3,32 @@
 use std::fmt;
 
 macro_rules! element_types {
-    ($($(#[$doc:meta])* $variant:ident = $code:literal, $mlir:literal, $bits:literal, $class:ident;)*) => {
+    (
+        $($(#[$doc:meta])* $variant:ident = $code:literal, $mlir:literal, $bits:literal, $class:ident;)*
+        { $($(#[$tdoc:meta])* $tvariant:ident = $tcode:literal, $tmlir:literal, $tbits:literal, $tclass:ident;)* }
+    ) => {
         /// An array element type. Names follow PJRT; [`ElementType::mlir`] gives StableHLO's spelling.
         #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[repr(u32)]
-        pub enum ElementType { $($(#[$doc])* $variant = $code),* }
+        pub enum ElementType { $($(#[$doc])* $variant = $code,)* $($(#[$tdoc])* $tvariant = $tcode),* }
 
         impl ElementType {
-            /// Every element type, in PJRT code order.
+            /// Every element type that XLA has, in PJRT code order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// StableHLO's spelling: `f32`, `bf16`, `ui8`, `complex<f32>`, `f8E4M3FN`.
             pub const fn mlir(self) -> &'static str {
-                match self { $(Self::$variant => $mlir),* }
+                match self { $(Self::$variant => $mlir,)* $(Self::$tvariant => $tmlir),* }
             }
 
             /// Bits of one element as a value (4 for `S4`, 1 for `PRED`); see [`ElementType::host_bytes`] for storage.
             pub const fn bits(self) -> u32 {
-                match self { $(Self::$variant => $bits),* }
+                match self { $(Self::$variant => $bits,)* $(Self::$tvariant => $tbits),* }
             }
 
             /// What kind of number it is.
             pub const fn class(self) -> Class {
-                match self { $(Self::$variant => Class::$class),* }
+                match self { $(Self::$variant => Class::$class,)* $(Self::$tvariant => Class::$tclass),* }
             }
 
             /// From PJRT's `PJRT_Buffer_Type` code.
@@ -52,7 +55,7 @@ pub enum Class {
     Unsigned,
     /// All floating-point types.
     Float,
-    /// `complex<f32>` and `complex<f64>`.
+    /// `complex<f32>` and `complex<f64>`; torch's complex types of two halves.
     Complex,
 }
 
@@ -113,6 +116,14 @@ element_types! {
     F8E8M0FNU = 28, "f8E8M0FNU", 8, Float;
     /// 4-bit float, a byte on the host.
     F4E2M1FN = 29, "f4E2M1FN", 4, Float;
+    // Torch's alone.
+    {
+    /// Two IEEE halves. No buffer and no value of a program has this type: see [`ElementType::stored`] and
+    /// [`ElementType::computed`].
+    C32 = 0x4000, "complex<f16>", 32, Complex;
+    /// Two bfloat16, otherwise as `C32`.
+    BC32 = 0x4001, "complex<bf16>", 32, Complex;
+    }
 }
 
 impl ElementType {
@@ -131,7 +142,7 @@ impl ElementType {
         matches!(self.class(), Class::Float)
     }
 
-    /// `C64` or `C128`.
+    /// `C64` or `C128`; `C32` or `BC32`.
     pub const fn is_complex(self) -> bool {
         matches!(self.class(), Class::Complex)
     }
@@ -146,6 +157,30 @@ impl ElementType {
         match self {
             Self::C64 => Self::F32,
             Self::C128 => Self::F64,
+            Self::C32 => Self::F16,
+            Self::BC32 => Self::BF16,
+            other => other,
+        }
+    }
+
+    /// Whether XLA has it: the types of [`ElementType::ALL`].
+    pub const fn is_xla(self) -> bool {
+        !matches!(self, Self::C32 | Self::BC32)
+    }
+
+    /// The type of a device buffer that holds such elements, of the same bytes: a complex number of two halves is a word,
+    /// its real part the low half.
+    pub const fn stored(self) -> Self {
+        match self {
+            Self::C32 | Self::BC32 => Self::U32,
+            other => other,
+        }
+    }
+
+    /// The type of a program's value that stands for such elements: halves are computed in singles.
+    pub const fn computed(self) -> Self {
+        match self {
+            Self::C32 | Self::BC32 => Self::C64,
             other => other,
         }
     }
@@ -170,5 +205,18 @@ mod tests {
         }
         assert_eq!(ElementType::from_pjrt(0), None);
         assert_eq!(ElementType::from_mlir("float"), None);
+    }
+
+    #[test]
+    fn complex_halves_stand_for_themselves_nowhere_in_xla() {
+        for t in [ElementType::C32, ElementType::BC32] {
+            assert_eq!(ElementType::from_pjrt(t.to_pjrt()), None);
+            assert_eq!(ElementType::from_mlir(t.mlir()), None);
+            assert!(!t.is_xla() && t.stored().is_xla() && t.computed().is_xla());
+            assert_eq!(t.stored().host_bytes(), t.host_bytes());
+            assert_eq!(t.computed().class(), t.class());
+            assert_eq!(2 * t.real().bits(), t.bits());
+        }
+        assert!(ElementType::ALL.iter().all(|t| t.stored() == *t && t.computed() == *t));
     }
 }
