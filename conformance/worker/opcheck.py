@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -267,7 +268,14 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
         outcome.samples += 1
         try:
             ours = _gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
-            outcome.ulps = max(outcome.ulps, check(ours, theirs, strides=False))
+            try:
+                ulps = check(ours, theirs, strides=False)
+            except AssertionError:
+                if not twice or in_double(op, dtype):
+                    raise
+                # In which order three contributions to a gradient are added shows in halves, and torch promises none.
+                ulps = check(ours, _gradients(op, call, sample, twice, "cpu", dtype, apart=True), strides=False)
+            outcome.ulps = max(outcome.ulps, ulps)
         except Exception as e:
             outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
     return outcome
@@ -280,15 +288,20 @@ def _leaves(call: Call) -> list[Tensor]:
 
 
 def _gradients(
-    op: OpInfo, call: Call, sample: SampleInput, twice: bool, device: str, dtype: torch.dtype
+    op: OpInfo, call: Call, sample: SampleInput, twice: bool, device: str, dtype: torch.dtype, *, apart: bool = False
 ) -> tuple | None:
+    """Gradients, or those of gradients. With ``apart`` the first are computed by a thread of their own, as they are on
+    an accelerator: the engine visits nodes by numbers that each thread counts, so it adds contributions in that order.
+    """
     leaves = _leaves(call)
     result = ordered(op, sample.output_process_fn_grad(call.run(op.get_op())))
     outputs = [t for t in tree_flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not leaves or not outputs:
         return None
     given = [_seed(t, i, dtype).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
-    first = torch.autograd.grad(outputs, leaves, given, create_graph=twice, allow_unused=True)
+    with ThreadPoolExecutor(1) as thread:
+        run = (lambda f: thread.submit(f).result()) if apart else (lambda f: f())
+        first = run(lambda: torch.autograd.grad(outputs, leaves, given, create_graph=twice, allow_unused=True))
     if not twice:
         return first
     again = [t for t in first if t is not None and t.requires_grad]
