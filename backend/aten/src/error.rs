@@ -31,6 +31,9 @@ pub enum Error {
     /// The user's arguments are wrong, in torch's class and words.
     #[error("{1}")]
     User(ErrorKind, String),
+    /// The arguments are wrong and CPU torch refuses them too: its class and words count, these only where it does not.
+    #[error("{0}")]
+    Refused(String),
     /// The lowering built a wrong program: a bug of ours.
     #[error("{0}")]
     Program(#[from] stablehlo::Error),

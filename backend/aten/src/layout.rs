@@ -25,6 +25,16 @@ impl Made {
         }
     }
 
+    /// Dense, with the channels (the second dimension) varying fastest or, if not `last`, in the order of the dimensions.
+    pub fn lay_channels(&mut self, last: bool) {
+        let mut order: Vec<usize> = (0..self.dims.len()).collect();
+        if last && order.len() > 2 {
+            order.remove(1);
+            order.push(1);
+        }
+        self.lay(&order);
+    }
+
     /// Dense, in the order of the dimensions.
     pub fn lay_in_order(&mut self) {
         let order: Vec<usize> = (0..self.dims.len()).collect();
@@ -66,23 +76,25 @@ pub(crate) fn channels_last_as_input(call: &Call, strides: &[&[i64]], made: &mut
     channels_last_as(call, strides, made, "input");
 }
 
+/// The first result lies in the order of its dimensions, whatever the arguments do.
+pub(crate) fn in_order(_: &Call, _: &[&[i64]], made: &mut [Option<Made>]) {
+    if let Some(Some(first)) = made.first_mut() {
+        first.lay_in_order();
+    }
+}
+
 fn channels_last_as(call: &Call, strides: &[&[i64]], made: &mut [Option<Made>], name: &str) {
     let (Some((dims, strides)), Some(Some(first))) = (lies(call, strides, name), made.first_mut()) else {
         return;
     };
     let rank = dims.len();
-    let mut order: Vec<usize> = (0..rank).collect();
-    if first.dims.len() == rank && is_channels_last(dims, strides) {
-        order.remove(1);
-        order.push(1);
-    }
     if first.dims.len() == rank {
-        first.lay(&order);
+        first.lay_channels(is_channels_last(dims, strides));
     }
 }
 
 /// `c10::is_channels_last_strides_2d` and `_3d`.
-fn is_channels_last(dims: &[i64], strides: &[i64]) -> bool {
+pub(crate) fn is_channels_last(dims: &[i64], strides: &[i64]) -> bool {
     let rank = dims.len();
     if !matches!(rank, 4 | 5) || strides.len() != rank || strides[1] == 0 {
         return false;

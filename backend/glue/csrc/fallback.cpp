@@ -186,9 +186,9 @@ void register_fallback() {
     if (name.name == "aten::_to_copy" || name.name == "aten::copy_" || name.name == "aten::clone") continue;
     const auto op = dispatcher.findOp(name);
     // A composite kernel would win over the fallback: of a structured op, one that makes the result and calls `out=`.
-    // Implicit ones stay: they carry the op's autograd formula.
+    // Implicit ones stay: they carry the op's autograd formula. one_hot has none, and checks its classes on the CPU only.
     if (!op || op->hasKernelForDispatchKey(kPrivateUse1) ||
-        !(op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+        !(name.name == "aten::one_hot" || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
           op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))) {
       continue;
     }

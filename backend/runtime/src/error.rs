@@ -86,6 +86,8 @@ impl From<aten::Error> for Error {
                 };
                 Self::raised(kind, text)
             }
+            // What is ours is asked of the CPU first.
+            aten::Error::Refused(text) => Self::raised(ErrorKind::Internal, text),
             aten::Error::Program(e) => e.into(),
             aten::Error::Internal(text) => Self::raised(
                 ErrorKind::Internal,

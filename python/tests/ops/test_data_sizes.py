@@ -70,3 +70,5 @@ def test_one_hot():
     x = torch.tensor([[0, 2], [1, 0]])
     check(torch.nn.functional.one_hot, x)
     check(lambda a: torch.nn.functional.one_hot(a, 5), x)
+    check(lambda a: torch.nn.functional.one_hot(a, 5), x[:0])
+    check(torch.nn.functional.one_hot, torch.tensor(3))

@@ -37,9 +37,10 @@ def test_added_products(dtype, beta, alpha):
         check(lambda s, a, b: torch.addmm(s, a, b, **k), own, a, b)
     x, y = operand(2, 3, 4, dtype=dtype), operand(2, 4, 5, dtype=dtype, seed=1)
     check(lambda s, a, b: torch.baddbmm(s, a, b, **k), operand(2, 3, 5, dtype=dtype, seed=2), x, y)
-    if dtype not in (torch.bfloat16, torch.float16):
-        # CPU torch rounds after each of the batches, we once.
-        check(lambda s, a, b: torch.addbmm(s, a, b, **k), operand(3, 5, dtype=dtype, seed=2), x, y)
+    check(lambda s, a, b: torch.addbmm(s, a, b, **k), operand(3, 5, dtype=dtype, seed=2), x, y)
+    # More than are multiplied at once.
+    many = [operand(70, *v.shape[1:], dtype=dtype, seed=3) for v in (x, y)]
+    check(lambda s, a, b: torch.addbmm(s, a, b, **k), operand(3, 5, dtype=dtype, seed=2), *many)
     check(
         lambda s, a, b: torch.addmv(s, a, b, **k), operand(3, dtype=dtype, seed=2), a, operand(4, dtype=dtype, seed=1)
     )

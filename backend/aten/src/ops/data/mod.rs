@@ -14,6 +14,7 @@ mod lstsq;
 mod lu;
 mod masked;
 mod matrices;
+mod one_hot;
 mod orthogonal;
 mod polar;
 mod random;
@@ -36,6 +37,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     gather_scatter::OPS,
     masked::OPS,
     dynamic_sizes::OPS,
+    one_hot::OPS,
     unique::OPS,
     random::OPS,
     fft::OPS,

@@ -4,7 +4,8 @@ use stablehlo::Value;
 
 use super::util::{at_least_1d, count, positions, slice_dim, take_rows, zero, zeros};
 use crate::cx::wrap_dim;
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
+use crate::layout::{channels_last_as_self, is_channels_last, lies};
+use crate::{Arg, Call, Cx, ElementType, Lowered, Made, OpDef, Result};
 
 fn cat(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
@@ -81,6 +82,16 @@ fn roll(cx: &mut Cx<'_, '_>) -> Lowered {
         rolled = roll_dim(cx, rolled, wrap_dim(*dim, sizes.len()) as usize, *shift)?;
     }
     Ok(rolled.into())
+}
+
+/// CPU torch puts pieces together, which keeps channels last.
+fn rolled(call: &Call, all: &[&[i64]], made: &mut [Option<Made>]) {
+    if let Some((dims, strides)) = lies(call, all, "self")
+        && is_channels_last(dims, strides)
+        && !matches!(call.arg("dims"), Some(Arg::Ints(dims)) if dims.is_empty())
+    {
+        channels_last_as_self(call, all, made);
+    }
 }
 
 fn rot90(cx: &mut Cx<'_, '_>) -> Lowered {
@@ -210,7 +221,7 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("stack", stack),
     OpDef::new("_stack", stack),
     OpDef::new("flip", flip),
-    OpDef::new("roll", roll),
+    OpDef::new("roll", roll).amend(rolled),
     OpDef::new("rot90", rot90),
     OpDef::new("repeat", repeat),
     OpDef::new("constant_pad_nd", constant_pad_nd).fits(&["value"]),

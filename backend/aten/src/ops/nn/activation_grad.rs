@@ -205,7 +205,7 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("hardshrink_backward", hardshrink_backward),
     OpDef::new("threshold_backward", threshold_backward),
     OpDef::new("log_sigmoid_backward", log_sigmoid_backward),
-    OpDef::new("glu_backward", glu_backward),
+    OpDef::new("glu_backward", glu_backward).amend(crate::layout::in_order),
     OpDef::new("_prelu_kernel_backward", prelu_kernel_backward),
     OpDef::new("rrelu_with_noise_backward", rrelu_with_noise_backward),
     OpDef::new("sigmoid_backward", sigmoid_backward),

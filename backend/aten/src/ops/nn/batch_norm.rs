@@ -293,6 +293,7 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_batch_norm_no_update", no_update)
         .shape(shape)
         .amend(crate::layout::channels_last_as_input),
-    OpDef::new("native_batch_norm_backward", native_batch_norm_backward),
-    OpDef::new("batch_norm_backward", batch_norm_backward),
+    OpDef::new("native_batch_norm_backward", native_batch_norm_backward)
+        .amend(crate::layout::channels_last_as_input),
+    OpDef::new("batch_norm_backward", batch_norm_backward).amend(crate::layout::channels_last_as_input),
 ];

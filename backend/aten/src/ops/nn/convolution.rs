@@ -7,7 +7,8 @@ use stablehlo::ops::{ConvolutionDimensions, ConvolutionOptions};
 use super::dot::dot_options;
 use super::ex::ex;
 use super::util::{along, masked, opt_as, sum, up, window_list};
-use crate::{Cx, Error, Lowered, OpDef, Result};
+use crate::layout::{is_channels_last, lies};
+use crate::{Arg, Call, Cx, ElementType, Error, Lowered, Made, OpDef, Result};
 
 /// What a convolution's arguments say, an entry for each spatial dimension.
 struct Geometry {
@@ -156,6 +157,12 @@ fn spatial(cx: &Cx<'_, '_>, x: Value, w: Value) -> Result<usize> {
 
 fn convolution(cx: &mut Cx<'_, '_>) -> Lowered {
     let (x, w) = (cx.tensor("input")?, cx.tensor("weight")?);
+    let (have, want) = (cx.element(w)?, cx.element(x)?);
+    if have != want {
+        return Err(Error::Refused(format!(
+            "Input type ({want}) and weight type ({have}) should be the same"
+        )));
+    }
     let g = Geometry::read(cx, spatial(cx, x, w)?)?;
     let out = &cx.out(0)?.dims;
     let y = if cx.bool("transposed")? {
@@ -205,10 +212,68 @@ fn convolution_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(masked(&mask, grads))
 }
 
+/// Whether CPU torch computes with the channels last in memory: as the image or the kernel has them. Its own kernels for volumes,
+/// which take what oneDNN does not, never do.
+fn computes_channels_last(call: &Call, strides: &[&[i64]]) -> bool {
+    let last = |name: &str| {
+        let (dims, strides) = lies(call, strides, name)?;
+        match dims.len() {
+            // A signal is an image of one row; CPU torch first makes it dense.
+            3 if name == "weight" => {
+                let row = [dims[0], dims[1], 1, dims[2]];
+                Some(is_channels_last(
+                    &row,
+                    &[strides[0], strides[1], strides[2] * dims[2], strides[2]],
+                ))
+            }
+            5 if !by_onednn(call, true) => None,
+            _ => Some(is_channels_last(dims, strides)),
+        }
+    };
+    last("input").unwrap_or(false) || last("weight").unwrap_or(false)
+}
+
+/// Whether oneDNN takes this type; a complex convolution is made of real ones.
+fn by_onednn(call: &Call, complex: bool) -> bool {
+    let Some(Arg::Tensor(i)) = call.arg("input") else {
+        return false;
+    };
+    match call.tensors[*i as usize].element {
+        ElementType::F32 | ElementType::F16 | ElementType::BF16 => true,
+        element => complex && element == ElementType::C64,
+    }
+}
+
+fn layout(call: &Call, strides: &[&[i64]], made: &mut [Option<Made>]) {
+    let last = computes_channels_last(call, strides);
+    if let Some(Some(first)) = made.first_mut() {
+        first.lay_channels(last);
+    }
+}
+
+/// Gradients of the image and the kernel; the bias has none to lay.
+fn backward_layout(call: &Call, strides: &[&[i64]], made: &mut [Option<Made>]) {
+    let last = computes_channels_last(call, strides);
+    let grouped = matches!(call.arg("groups"), Some(Arg::Int(n)) if *n > 1);
+    let real =
+        !matches!(call.arg("input"), Some(Arg::Tensor(i)) if call.tensors[*i as usize].element.is_complex());
+    for (k, grad) in made.iter_mut().take(2).enumerate() {
+        if let Some(grad) = grad {
+            // Kernels of groups that are computed one by one are put one after the other.
+            let joined = k == 1 && grouped && !transposed(call) && !by_onednn(call, false);
+            grad.lay_channels(last && real && !joined);
+        }
+    }
+}
+
+fn transposed(call: &Call) -> bool {
+    matches!(call.arg("transposed"), Some(Arg::Bool(true)))
+}
+
 pub(crate) const OPS: &[OpDef] = &[
-    OpDef::new("convolution", convolution),
-    OpDef::new("_convolution", convolution),
-    OpDef::new("convolution_overrideable", convolution),
-    OpDef::new("convolution_backward", convolution_backward),
-    OpDef::new("convolution_backward_overrideable", convolution_backward),
+    OpDef::new("convolution", convolution).amend(layout),
+    OpDef::new("_convolution", convolution).amend(layout),
+    OpDef::new("convolution_overrideable", convolution).amend(layout),
+    OpDef::new("convolution_backward", convolution_backward).amend(backward_layout),
+    OpDef::new("convolution_backward_overrideable", convolution_backward).amend(backward_layout),
 ];

@@ -159,11 +159,11 @@ fn soft_margin_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {
 
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("mse_loss", mse_loss),
-    OpDef::new("mse_loss_backward", mse_loss_backward),
+    OpDef::new("mse_loss_backward", mse_loss_backward).amend(crate::layout::in_order),
     OpDef::new("smooth_l1_loss", smooth_l1_loss),
-    OpDef::new("smooth_l1_loss_backward", smooth_l1_loss_backward),
+    OpDef::new("smooth_l1_loss_backward", smooth_l1_loss_backward).amend(crate::layout::in_order),
     OpDef::new("huber_loss", huber_loss),
-    OpDef::new("huber_loss_backward", huber_loss_backward),
+    OpDef::new("huber_loss_backward", huber_loss_backward).amend(crate::layout::in_order),
     OpDef::new("binary_cross_entropy", binary_cross_entropy),
     OpDef::new("binary_cross_entropy_backward", binary_cross_entropy_backward),
     OpDef::new(

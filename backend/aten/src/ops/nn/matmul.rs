@@ -7,7 +7,7 @@ use stablehlo::ops::Direction;
 use super::dot::contract;
 use super::ex::ex;
 use super::util::{masked, sum};
-use crate::{Cx, ElementType, Error, ErrorKind, Lowered, OpDef, Result, compute_type};
+use crate::{Cx, ElementType, Error, Lowered, OpDef, Result, compute_type};
 
 /// `self` in the sizes and type of `like`.
 fn own(cx: &mut Cx<'_, '_>, like: Value) -> Result<Value> {
@@ -45,10 +45,9 @@ fn one_type(cx: &Cx<'_, '_>, a: &str, b: &str) -> Result<()> {
     if x == y {
         return Ok(());
     }
-    Err(Error::user(
-        ErrorKind::Runtime,
-        format!("expected {a} and {b} to have the same dtype, but got: {x} != {y}"),
-    ))
+    Err(Error::Refused(format!(
+        "expected {a} and {b} to have the same dtype, but got: {x} != {y}"
+    )))
 }
 
 /// The product of two arguments by their dimensions' names.
@@ -111,6 +110,7 @@ fn baddbmm(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn addbmm(cx: &mut Cx<'_, '_>) -> Lowered {
+    one_type(cx, "self", "batch1")?;
     let narrow = cx.out(0)?.element;
     if compute_type(narrow) != narrow {
         return addbmm_rounded(cx, narrow);
@@ -119,7 +119,11 @@ fn addbmm(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(add_scaled(cx, p)?.into())
 }
 
-/// Torch adds one product after the other to a result of the narrow type.
+/// Products that are summed one after the other without a loop.
+const UNROLLED: i64 = 64;
+
+/// Torch adds one product after the other to a result of the narrow type: all products are one contraction, their rounded sum
+/// is elementwise. Very many are not kept at the same time.
 fn addbmm_rounded(cx: &mut Cx<'_, '_>, narrow: ElementType) -> Lowered {
     one_type(cx, "batch1", "batch2")?;
     let (a, b) = (cx.tensor("batch1")?, cx.tensor("batch2")?);
@@ -132,6 +136,17 @@ fn addbmm_rounded(cx: &mut Cx<'_, '_>, narrow: ElementType) -> Lowered {
     }
     let alpha = cx.scalar("alpha", compute_type(narrow))?;
     let alpha = cx.broadcast_to(alpha, &[rows, columns])?;
+    if a_dims[0] <= UNROLLED {
+        let products = contract(cx, (a, "bik"), (b, "bkj"), "bij")?;
+        let mut total = own;
+        for i in 0..a_dims[0] {
+            let product = super::util::slice_dim(cx, products, 0, i, i + 1)?;
+            let product = cx.reshape(product, &[rows, columns])?;
+            let sum = (ex(total) + ex(product) * alpha).eval(cx)?;
+            total = cx.rounded(sum, narrow)?;
+        }
+        return Ok(total.into());
+    }
     let options = super::dot::dot_options(narrow);
     let numbers = stablehlo::ops::DotDimensions {
         lhs_contracting: vec![1],

@@ -24,6 +24,7 @@ mod pool_max;
 mod rnn_cell;
 mod scaled_mm;
 mod scatter;
+mod shuffle;
 mod softmax;
 mod unfold;
 mod upsample;
@@ -53,6 +54,7 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     pool_max::OPS,
     rnn_cell::OPS,
     scaled_mm::OPS,
+    shuffle::OPS,
     softmax::OPS,
     unfold::OPS,
     upsample::OPS,

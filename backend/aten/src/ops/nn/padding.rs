@@ -112,8 +112,9 @@ fn pad_backward(cx: &mut Cx<'_, '_>, mode: Mode) -> Lowered {
 macro_rules! pads {
     ($($mode:ident $($name:literal $backward:literal)*;)*) => {
         pub(crate) const OPS: &[OpDef] = &[$($(
-            OpDef::new($name, |cx| pad(cx, Mode::$mode)),
-            OpDef::new($backward, |cx| pad_backward(cx, Mode::$mode)),
+            OpDef::new($name, |cx| pad(cx, Mode::$mode)).amend(crate::layout::channels_last_as_self),
+            OpDef::new($backward, |cx| pad_backward(cx, Mode::$mode))
+                .amend(crate::layout::channels_last_as_self),
         )*)*];
     };
 }
