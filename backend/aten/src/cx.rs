@@ -357,6 +357,9 @@ impl<'c, 'a> Cx<'c, 'a> {
         match self.call.arg(name) {
             Some(Arg::Tensor(i)) => {
                 let v = self.inputs.tensor(*i);
+                if self.call.tensors[*i as usize].element == element {
+                    return Ok(v);
+                }
                 self.cast(v, element)
             }
             _ => self.scalar(name, element),
@@ -411,9 +414,13 @@ impl<'c, 'a> Cx<'c, 'a> {
         Ok(self.f.tensor_ty(v)?.element)
     }
 
-    /// A constant of these sizes.
+    /// A constant of these sizes, of the type that such elements are computed in.
     pub fn full(&mut self, dims: &[i64], element: ElementType, n: impl Into<Number>) -> Result<Value> {
-        Ok(self.f.full(dims, element, n)?)
+        let v = self.f.full(dims, element.computed(), n)?;
+        if element.is_xla() {
+            return Ok(v);
+        }
+        self.rounded(v, element)
     }
 
     /// A constant with the sizes and type of `like`.
@@ -422,8 +429,13 @@ impl<'c, 'a> Cx<'c, 'a> {
         self.full(&dims, element, n)
     }
 
-    /// Torch's conversion between types: truncation to integers, `!= 0` to bool, the real part of a complex number.
+    /// Torch's conversion between types: truncation to integers, `!= 0` to bool, the real part of a complex number. To a
+    /// type that XLA lacks it rounds, in the type that such elements are computed in.
     pub fn cast(&mut self, v: Value, to: ElementType) -> Result<Value> {
+        if !to.is_xla() {
+            let v = self.cast(v, to.computed())?;
+            return self.rounded(v, to);
+        }
         let from = self.element(v)?;
         if from == to {
             return Ok(v);
@@ -518,8 +530,26 @@ impl<'c, 'a> Cx<'c, 'a> {
     /// Rounded as if through this type, where CPU torch stores its steps in it. A conversion there and back the compiler may drop.
     pub fn rounded(&mut self, v: Value, through: ElementType) -> Result<Value> {
         Ok(match through {
-            ElementType::F16 => self.f.reduce_precision(v, 5, 10)?,
+            ElementType::F16 => {
+                let normal = self.f.reduce_precision(v, 5, 10)?;
+                // That makes zeros of the subnormal halves, which are multiples of 2^-24 below 2^-14.
+                let (per, unit) = (
+                    self.full_like(v, 16_777_216.0)?,
+                    self.full_like(v, 1.0 / 16_777_216.0)?,
+                );
+                let units = self.f.multiply(v, per)?;
+                let units = self.f.round_nearest_even(units)?;
+                let subnormal = self.f.multiply(units, unit)?;
+                let (size, least) = (self.f.abs(v)?, self.full_like(v, 1.0 / 16_384.0)?);
+                let small = self.f.compare(size, least, stablehlo::ops::Direction::Lt)?;
+                self.f.select(small, subnormal, normal)?
+            }
             ElementType::BF16 => self.f.reduce_precision(v, 8, 7)?,
+            ElementType::C32 | ElementType::BC32 => {
+                let parts = [self.f.real(v)?, self.f.imag(v)?];
+                let [re, im] = parts.map(|part| self.rounded(part, through.real()));
+                self.f.complex(re?, im?)?
+            }
             _ => v,
         })
     }

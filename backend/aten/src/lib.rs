@@ -19,7 +19,7 @@ pub use call::{Arg, Call, Dims, OutMeta, ScalarKind, ScalarRef, TensorMeta};
 pub use cx::{Check, Cx, Inputs, Outputs, Produced};
 pub use error::{Error, ErrorKind, Lowered, Result};
 pub use layout::{AmendFn, Made};
-pub use promote::{compute_type, promote, promote_with_scalar};
+pub use promote::{complex_of, compute_type, promote, promote_with_scalar};
 pub use table::{OpDef, ShapeFn, SizesFn, all, find, functional_name};
 
 pub use dtype::ElementType;

@@ -9,6 +9,7 @@ use crate::ScalarKind;
 pub const fn compute_type(element: ElementType) -> ElementType {
     match element {
         F64 | F32 => element,
+        C32 | BC32 => C64,
         other if other.is_float() => F32,
         other => other,
     }
@@ -30,14 +31,8 @@ pub fn promote(a: ElementType, b: ElementType) -> ElementType {
     }
     // From here on a's class is the higher one, or the same.
     match (a.class(), b.class()) {
-        (Class::Complex, Class::Complex) => C128,
-        (Class::Complex, _) => {
-            if a == C64 && b == F64 {
-                C128
-            } else {
-                a
-            }
-        }
+        // The complex type whose parts are the promoted parts.
+        (Class::Complex, Class::Complex | Class::Float) => complex_of(promote(a.real(), b.real())),
         (Class::Float, Class::Float) => {
             let order = |t| match t {
                 F64 => 3,
@@ -54,6 +49,16 @@ pub fn promote(a: ElementType, b: ElementType) -> ElementType {
         }
         (Class::Signed | Class::Unsigned, Class::Signed | Class::Unsigned) => integers(a, b),
         _ => a,
+    }
+}
+
+/// The complex type with parts of this type.
+pub const fn complex_of(part: ElementType) -> ElementType {
+    match part {
+        F64 => C128,
+        F16 => C32,
+        BF16 => BC32,
+        _ => C64,
     }
 }
 
@@ -80,7 +85,7 @@ pub fn promote_with_scalar(tensor: ElementType, number: ScalarKind, default: Ele
         (ScalarKind::Float, Class::Boolean | Class::Signed | Class::Unsigned) => default,
         (ScalarKind::Float, _) => tensor,
         (ScalarKind::Complex, Class::Complex) => tensor,
-        (ScalarKind::Complex, Class::Float) if tensor == F64 => C128,
+        (ScalarKind::Complex, Class::Float) => complex_of(tensor),
         (ScalarKind::Complex, _) if default == F64 => C128,
         (ScalarKind::Complex, _) => C64,
     }
@@ -101,6 +106,11 @@ mod tests {
         assert_eq!(promote(S64, F16), F16);
         assert_eq!(promote(F16, BF16), F32);
         assert_eq!(promote(C64, F64), C128);
+        assert_eq!(promote(C64, C128), C128);
+        assert_eq!(promote(C32, F16), C32);
+        assert_eq!(promote(F32, C32), C64);
+        assert_eq!(promote(BC32, C32), C64);
+        assert_eq!(promote(S64, BC32), BC32);
         assert_eq!(promote(Pred, U8), U8);
         assert_eq!(promote(S32, S64), S64);
     }

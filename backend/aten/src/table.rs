@@ -23,6 +23,8 @@ pub struct OpDef {
     pub writes: &'static [&'static str],
     /// Numbers that must fit the result's type: torch refuses to fill with others.
     pub fits: &'static [&'static str],
+    /// Of a number that must fit, the type that counts is the one that elements are computed in.
+    pub fits_computed: bool,
     /// Draws random numbers.
     pub random: bool,
     /// For ops whose result sizes depend on data: a first program that computes `i64` scalars, which the runtime reads.
@@ -44,6 +46,7 @@ impl OpDef {
             statics: &[],
             writes: &[],
             fits: &[],
+            fits_computed: false,
             random: false,
             sizes: None,
             column_major: false,
@@ -68,6 +71,12 @@ impl OpDef {
     pub const fn fits(mut self, names: &'static [&'static str]) -> Self {
         self.fits = names;
         self
+    }
+
+    /// As [`OpDef::fits`] for ops of torch's fill kernel, which asks it of complex halves in singles.
+    pub const fn fits_computed(mut self, names: &'static [&'static str]) -> Self {
+        self.fits_computed = true;
+        self.fits(names)
     }
 
     /// Draws random numbers: [`Cx::random_bits`] may be called.

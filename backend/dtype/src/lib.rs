@@ -217,6 +217,10 @@ mod tests {
             assert_eq!(t.computed().class(), t.class());
             assert_eq!(2 * t.real().bits(), t.bits());
         }
-        assert!(ElementType::ALL.iter().all(|t| t.stored() == *t && t.computed() == *t));
+        assert!(
+            ElementType::ALL
+                .iter()
+                .all(|t| t.stored() == *t && t.computed() == *t)
+        );
     }
 }

@@ -18,8 +18,8 @@ fn range(element: ElementType) -> (i128, i128) {
 fn greatest(element: ElementType) -> f64 {
     match element {
         ElementType::F32 | ElementType::C64 => f64::from(f32::MAX),
-        ElementType::F16 => 65504.0,
-        ElementType::BF16 => 3.389_531_389_251_535_5e38,
+        ElementType::F16 | ElementType::C32 => 65504.0,
+        ElementType::BF16 | ElementType::BC32 => 3.389_531_389_251_535_5e38,
         _ => f64::MAX,
     }
 }
@@ -70,6 +70,8 @@ fn name(element: ElementType) -> &'static str {
         ElementType::BF16 => "at::BFloat16",
         ElementType::F32 => "float",
         ElementType::F64 => "double",
+        ElementType::C32 => "c10::complex<c10::Half>",
+        ElementType::BC32 => "c10::complex<c10::BFloat16>",
         ElementType::C64 => "c10::complex<float>",
         other => other.mlir(),
     }

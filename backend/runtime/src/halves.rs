@@ -1,26 +1,14 @@
 //! Complex numbers of two halves, which XLA has no type for.
 //!
 //! A storage holds them as words ([`ElementType::stored`]), so that views, moves and transfers need no rule of their own.
-//! A lowering sees complex singles ([`ElementType::computed`]): read values widen here, results round here, once, which is
-//! where torch's CPU kernels round what they compute in singles.
+//! A lowering's values are complex singles ([`ElementType::computed`]): what it reads was widened here, its results are
+//! rounded here, which is where torch's CPU kernels round. A call's metadata keeps the types that torch knows.
 
-use aten::{Arg, Call, Value};
+use aten::Value;
 use dtype::ElementType;
 use stablehlo::FunctionBuilder;
 
 use crate::Result;
-
-/// A call's types as a lowering's values have them.
-pub(crate) fn as_computed(call: &mut Call) {
-    for tensor in &mut call.tensors {
-        tensor.element = tensor.element.computed();
-    }
-    for (_, arg) in &mut call.args {
-        if let Arg::Dtype(element) = arg {
-            *element = element.computed();
-        }
-    }
-}
 
 /// The numbers that stored words are; other types stay as they are. Shifts rather than a bitcast to pairs: a last dimension
 /// of 2 fills a TPU's registers badly.

@@ -20,7 +20,7 @@ use crate::program::{Built, Param, Produce, build, build_sizes};
 use crate::schema::{OpHandle, TargetOf};
 use crate::view::contiguous;
 use crate::{Error, Result, code, element};
-use crate::{disk, halves, record};
+use crate::{disk, record};
 
 /// Finds metadata, builds and caches the program for a call; it compiles when it first runs. With `sizes` the call's data-dependent sizes are
 /// known; without, an op that needs them gets the program that computes them.
@@ -61,8 +61,6 @@ pub(crate) fn make(
             }
         }
     }
-    // Shape rules had the tensors' own types; a lowering works with those of its values.
-    halves::as_computed(&mut node.call);
     let name = op.schema.name.as_str();
     let built = if first {
         build_sizes(name, &slots, &node)
@@ -205,6 +203,7 @@ fn must_fit(op: &OpHandle, node: &Node) -> Vec<(u32, ElementType)> {
         return Vec::new();
     };
     let scalar = |name: &&str| match node.call.arg(name) {
+        Some(aten::Arg::Scalar(s)) if op.def.fits_computed => Some((s.index, out.element.computed())),
         Some(aten::Arg::Scalar(s)) => Some((s.index, out.element)),
         _ => None,
     };
@@ -339,7 +338,7 @@ fn plan_targets(
                     let nbytes = storage_bytes(&sizes, &strides, element);
                     node.call.outs.push(Some(OutMeta {
                         dims: sizes.clone(),
-                        element: element.computed(),
+                        element,
                     }));
                     plan.fresh_of.push(Some(plan.returned.len() as u32));
                     plan.returned.push(Some(FreshMeta {
@@ -372,7 +371,7 @@ fn plan_targets(
                         Some((t, s)) => {
                             node.call.outs.push(Some(OutMeta {
                                 dims: t.sizes.into(),
-                                element: t.element.computed(),
+                                element: t.element,
                             }));
                             let place = place(&parsed.slots[s as usize], s, t.element, t.view());
                             node.targets.push(Target::Write(Box::new(place)));

@@ -328,14 +328,10 @@ impl Window<'_, '_, '_> {
             let (plan, to) = self.planned(place, old_element, &old_dims)?;
             let (base, dims) = match to {
                 None => (old, old_dims),
-                Some(to) => (
-                    recast(self.f, old, old_element, &old_dims, stored, &to)?,
-                    to,
-                ),
+                Some(to) => (recast(self.f, old, old_element, &old_dims, stored, &to)?, to),
             };
             let offset = self.offset(place, param)?;
-            let (v, dims) =
-                Emit { f: self.f }.write(base, &dims, stored, &plan, &place.view, offset, new)?;
+            let (v, dims) = Emit { f: self.f }.write(base, &dims, stored, &plan, &place.view, offset, new)?;
             (v, stored, dims)
         };
         self.current[place.slot] = Some((value, element, dims));

@@ -182,10 +182,7 @@ impl<'a> TensorType<'a> {
     /// Refuses types that XLA lacks, negative sizes, and sizes whose bytes do not fit in an `i64`.
     pub(crate) fn check(&self, op: &str) -> Result<()> {
         if !self.element.is_xla() {
-            return Err(Error::new(
-                op,
-                format!("StableHLO has no type {}", self.element),
-            ));
+            return Err(Error::new(op, format!("StableHLO has no type {}", self.element)));
         }
         if let Some(bad) = self.dims.iter().find(|d| d.limit().is_some_and(|n| n < 0)) {
             let n = bad.limit().unwrap_or_default();

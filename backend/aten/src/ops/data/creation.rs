@@ -5,7 +5,7 @@ use stablehlo::ops::Direction;
 use stablehlo::{Number, Value};
 
 use super::util::{compare_to, index_type, plus, positions_of, unravel};
-use crate::{Cx, Error, ErrorKind, Lowered, OpDef, Result};
+use crate::{Cx, Error, Lowered, OpDef, Result, compute_type};
 
 /// A number broadcast to the result.
 fn splat(cx: &mut Cx<'_, '_>, name: &str) -> Lowered {
@@ -73,7 +73,8 @@ fn arange(cx: &mut Cx<'_, '_>) -> Lowered {
 fn step_type(element: ElementType) -> ElementType {
     match element {
         e if e.is_integer() || e == ElementType::Pred => ElementType::F64,
-        ElementType::F64 | ElementType::C64 | ElementType::C128 => element,
+        ElementType::F64 => element,
+        e if e.is_complex() => e.computed(),
         _ => ElementType::F32,
     }
 }
@@ -170,33 +171,24 @@ fn triu_indices(cx: &mut Cx<'_, '_>) -> Lowered {
 fn parts(cx: &mut Cx<'_, '_>, names: [&str; 2]) -> Result<(Value, Value)> {
     let out = cx.out(0)?;
     let (first, second) = (cx.meta(names[0])?.element, cx.meta(names[1])?.element);
-    if !first.is_float() || !second.is_float() {
-        return Err(Error::user(
-            ErrorKind::NotImplemented,
-            format!("Expected both inputs to be Half, Float or Double tensors but got {first} and {second}"),
-        ));
+    let taken = |e| matches!(e, ElementType::F16 | ElementType::F32 | ElementType::F64);
+    if !taken(first) || !taken(second) {
+        return Err(Error::Refused(format!(
+            "Expected both inputs to be Half, Float or Double tensors but got {first} and {second}"
+        )));
     }
     if first != second {
-        return Err(Error::user(
-            ErrorKind::Runtime,
-            format!(
-                "Expected object of scalar type {first} but got scalar type {second} for second argument"
-            ),
-        ));
+        return Err(Error::Refused(format!(
+            "Expected object of scalar type {first} but got scalar type {second} for second argument"
+        )));
     }
-    if out.element.is_complex() && out.element.real() != first {
-        return Err(Error::user(
-            ErrorKind::Runtime,
-            format!(
-                "Expected parts of {} for argument 'out', but got {first}",
-                out.element
-            ),
-        ));
+    if !out.element.is_complex() || out.element.real() != first {
+        return Err(Error::Refused(format!(
+            "Expected parts of {} for argument 'out', but got {first}",
+            out.element
+        )));
     }
-    if !out.element.is_complex() {
-        return Err(Error::unsupported("complex numbers of half precision"));
-    }
-    let part = out.element.real();
+    let part = compute_type(first);
     let (a, b) = (cx.operand(names[0], part)?, cx.operand(names[1], part)?);
     Ok((cx.broadcast_to(a, &out.dims)?, cx.broadcast_to(b, &out.dims)?))
 }
@@ -229,8 +221,8 @@ fn _efficientzerotensor(cx: &mut Cx<'_, '_>) -> Lowered {
 
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_efficientzerotensor", _efficientzerotensor),
-    OpDef::new("fill", fill).fits(&["value"]),
-    OpDef::new("full", full).fits(&["fill_value"]),
+    OpDef::new("fill", fill).fits_computed(&["value"]),
+    OpDef::new("full", full).fits_computed(&["fill_value"]),
     OpDef::new("scalar_tensor", scalar_tensor).fits(&["s"]),
     OpDef::new("zero", zero),
     OpDef::new("zeros", zero),

@@ -224,7 +224,7 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("roll", roll).amend(rolled),
     OpDef::new("rot90", rot90),
     OpDef::new("repeat", repeat),
-    OpDef::new("constant_pad_nd", constant_pad_nd).fits(&["value"]),
+    OpDef::new("constant_pad_nd", constant_pad_nd).fits_computed(&["value"]),
     OpDef::new("narrow_copy", narrow_copy),
     OpDef::new("block_diag", block_diag),
     OpDef::new("unfold_copy", unfold_copy),

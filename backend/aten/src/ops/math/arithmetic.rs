@@ -3,7 +3,7 @@
 use dtype::Class;
 use stablehlo::Value;
 
-use super::common::{Binary, binary, common_type, operands, result_type, unary};
+use super::common::{Binary, binary, by_way_of, common_type, operands, result_type, unary};
 use crate::{Cx, ElementType, Lowered, OpDef, Result, compute_type};
 
 /// `or` for booleans, else the sum.
@@ -61,11 +61,11 @@ pub(crate) fn interpolate(cx: &mut Cx<'_, '_>, start: Value, end: Value, weight:
     Ok(cx.f.select(near, from_start, from_end)?)
 }
 
-/// `self` and `other` of a sum, the one called `scaled` times alpha.
+/// `self` and `other` of a sum, the one called `scaled` times alpha, and the type of the sum.
 ///
 /// torch rounds the numbers among them to the type of the result before it computes in a wider type; those of products
 /// it does not.
-fn summands(cx: &mut Cx<'_, '_>, scaled: usize) -> Result<[Value; 2]> {
+fn summands(cx: &mut Cx<'_, '_>, scaled: usize) -> Result<([Value; 2], ElementType)> {
     let result = result_type(cx, &["self", "other"])?;
     let element = compute_type(result);
     let mut both = operands(cx, ["self", "other"], result)?;
@@ -77,23 +77,30 @@ fn summands(cx: &mut Cx<'_, '_>, scaled: usize) -> Result<[Value; 2]> {
         let dims = cx.dims(both[scaled])?;
         let alpha = cx.broadcast_to(alpha, &dims)?;
         both[scaled] = multiply(cx, both[scaled], alpha)?;
+        if !result.is_xla() {
+            // torch has no wider type for the steps of complex halves here.
+            both[scaled] = cx.rounded(both[scaled], result)?;
+        }
     }
-    Ok(both)
+    Ok((both, result))
 }
 
 fn add(cx: &mut Cx<'_, '_>) -> Lowered {
-    let [a, b] = summands(cx, 1)?;
-    Ok(plus(cx, a, b)?.into())
+    let ([a, b], result) = summands(cx, 1)?;
+    let v = plus(cx, a, b)?;
+    Ok(by_way_of(cx, v, result)?.into())
 }
 
 fn sub(cx: &mut Cx<'_, '_>) -> Lowered {
-    let [a, b] = summands(cx, 1)?;
-    Ok(minus(cx, a, b)?.into())
+    let ([a, b], result) = summands(cx, 1)?;
+    let v = minus(cx, a, b)?;
+    Ok(by_way_of(cx, v, result)?.into())
 }
 
 fn rsub(cx: &mut Cx<'_, '_>) -> Lowered {
-    let [a, b] = summands(cx, 0)?;
-    Ok(minus(cx, b, a)?.into())
+    let ([a, b], result) = summands(cx, 0)?;
+    let v = minus(cx, b, a)?;
+    Ok(by_way_of(cx, v, result)?.into())
 }
 
 fn mul(cx: &mut Cx<'_, '_>) -> Lowered {

@@ -6,7 +6,8 @@ use stablehlo::ops::Direction;
 use dtype::Class;
 
 use crate::{
-    Arg, Cx, Dims, ElementType, Error, Lowered, Result, ScalarKind, TensorMeta, compute_type, promote,
+    Arg, Cx, Dims, ElementType, Error, Lowered, Result, ScalarKind, TensorMeta, complex_of, compute_type,
+    promote,
 };
 
 /// A function of one value, in the type it is given.
@@ -29,8 +30,7 @@ fn combine(higher: Option<ElementType>, lower: Option<ElementType>) -> Option<El
     };
     Some(match (h.class(), l.class()) {
         (Class::Complex, _) => h,
-        (Class::Float, Class::Complex) if h == ElementType::F64 => ElementType::C128,
-        (Class::Float, Class::Complex) => ElementType::C64,
+        (Class::Float, Class::Complex) => complex_of(h),
         (Class::Float, _) => h,
         (Class::Boolean, _) | (_, Class::Float | Class::Complex) => promote(h, l),
         _ => h,
@@ -83,13 +83,6 @@ impl Promotion {
     }
 }
 
-const fn complex_of(default: ElementType) -> ElementType {
-    match default {
-        ElementType::F64 => ElementType::C128,
-        _ => ElementType::C64,
-    }
-}
-
 /// `at::result_type` of arguments that are tensors or numbers; absent ones do not count.
 pub(crate) fn result_type(cx: &Cx<'_, '_>, names: &[&str]) -> Result<ElementType> {
     let default = default_float(cx);
@@ -118,6 +111,17 @@ pub(crate) fn result_type(cx: &Cx<'_, '_>, names: &[&str]) -> Result<ElementType
 /// The type that kernels compute in for these arguments.
 pub(crate) fn common_type(cx: &Cx<'_, '_>, names: &[&str]) -> Result<ElementType> {
     Ok(compute_type(result_type(cx, names)?))
+}
+
+/// The type that operands are brought to: numbers among complex halves are halves before anything is computed, those among
+/// other halves are not.
+pub(crate) fn operand_type(cx: &Cx<'_, '_>, names: &[&str]) -> Result<ElementType> {
+    let result = result_type(cx, names)?;
+    Ok(if result.is_xla() {
+        compute_type(result)
+    } else {
+        result
+    })
 }
 
 /// [`common_type`] of an op that turns integers into floats.
@@ -178,9 +182,19 @@ pub(crate) fn unary_float(cx: &mut Cx<'_, '_>, kernel: Unary) -> Lowered {
 
 /// An op of `self` and `other` in their common type.
 pub(crate) fn binary(cx: &mut Cx<'_, '_>, kernel: Binary) -> Lowered {
-    let element = common_type(cx, &["self", "other"])?;
+    let element = operand_type(cx, &["self", "other"])?;
     let [a, b] = operands(cx, ["self", "other"], element)?;
-    Ok(kernel(cx, a, b)?.into())
+    let v = kernel(cx, a, b)?;
+    Ok(by_way_of(cx, v, result_type(cx, &["self", "other"])?)?.into())
+}
+
+/// A result of this type on its way to an `out` of another: halves are rounded all the same.
+pub(crate) fn by_way_of(cx: &mut Cx<'_, '_>, v: Value, result: ElementType) -> Result<Value> {
+    if cx.out(0)?.element == result {
+        return Ok(v);
+    }
+    let v = cx.cast(v, compute_type(result))?;
+    cx.rounded(v, result)
 }
 
 /// An op of `self` and `other` in their common type, integers made floats.

@@ -4,12 +4,14 @@ use dtype::Class;
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::common::{Binary, binary, common_type, compare, compare_to, is_nan, operands, result_type};
+use super::common::{
+    Binary, binary, common_type, compare, compare_to, is_nan, operand_type, operands, result_type,
+};
 use crate::{Cx, ElementType, Lowered, OpDef, Result};
 
 /// A comparison in the operands' common type.
 fn comparison(cx: &mut Cx<'_, '_>, direction: Direction) -> Lowered {
-    let element = common_type(cx, &["self", "other"])?;
+    let element = operand_type(cx, &["self", "other"])?;
     let [a, b] = operands(cx, ["self", "other"], element)?;
     Ok(cx.f.compare(a, b, direction)?.into())
 }
