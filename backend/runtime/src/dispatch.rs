@@ -19,7 +19,7 @@ use crate::parse::Parsed;
 use crate::pending::{check_conditions, pending_checks};
 use crate::program::{Param, Produce};
 use crate::schema::OpHandle;
-use crate::storage::{Content, Dense, Storage, Tracked};
+use crate::storage::{Content, Dense, Storage};
 use crate::{Error, Result, window};
 
 /// The new tensors of a call, in the order of its returns.
