@@ -1,10 +1,12 @@
 """Arguments of a sample, taken to another device as they are: strides, aliasing and leaves included."""
 
+import dataclasses
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
+from torch.utils._pytree import tree_leaves, tree_map
 
 
 def _is_part(tensor: Tensor) -> bool:
@@ -46,7 +48,24 @@ def mover(device: str) -> Callable:
             return torch.Generator(device).manual_seed(value.initial_seed())
         return value
 
-    return lambda value: tree_map(one, value)
+    return lambda value: tree_map(one, _as_on_cpu(value))
+
+
+def _as_on_cpu(value: object) -> object:
+    """The structure with torch's choice for the CPU where it would choose otherwise for an accelerator.
+
+    `linear_cross_entropy` sums halves in single precision on the CPU, and in halves on what is neither that nor CUDA.
+    """
+    leaves = tree_leaves(value)
+    if not any(isinstance(leaf, Tensor) and leaf.dtype in (torch.float16, torch.bfloat16) for leaf in leaves):
+        return value
+
+    def one(leaf: object) -> object:
+        if not isinstance(leaf, LinearCrossEntropyOptions) or leaf.acc_policy != "auto" or leaf.acc_dtype is not None:
+            return leaf
+        return dataclasses.replace(leaf, acc_policy="accurate", acc_dtype=torch.float32)
+
+    return tree_map(one, value)
 
 
 def copied(value: object) -> object:

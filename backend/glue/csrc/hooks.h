@@ -6,5 +6,6 @@ void register_hooks();
 void register_tensors();
 void register_fallback();
 void register_autocast();
+void register_sparse();
 
 }  // namespace tpu

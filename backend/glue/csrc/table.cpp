@@ -68,6 +68,7 @@ size_t start(size_t core_table) {
   register_tensors();
   register_fallback();
   register_autocast();
+  register_sparse();
   return reinterpret_cast<size_t>(&kTable);
 }
 
