@@ -8,6 +8,15 @@ from torch_tpu._conflict import warn_of_conflict
 from torch_tpu._fallbacks import decompositions, fallbacks, reset_fallbacks
 from torch_tpu._version import __version__
 
-__all__ = ["__version__", "cache", "decompositions", "fallbacks", "reset_fallbacks"]
+__all__ = ["__version__", "cache", "compile_step", "decompositions", "fallbacks", "reset_fallbacks"]
 
 warn_of_conflict()
+
+
+def __getattr__(name: str) -> object:
+    if name == "compile_step":
+        # It needs torch.
+        from torch_tpu._step import compile_step
+
+        return compile_step
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

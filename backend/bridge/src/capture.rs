@@ -33,12 +33,42 @@ impl CapturedGraph {
         .map(|ran| ran == Ran::Done)
         .map_err(raise)
     }
+
+    /// Whether nobody outside keeps what the ops made, but for the outputs.
+    fn repeats(&self) -> bool {
+        self.0.repeats()
+    }
+
+    /// For each of so many outputs whether a run makes it anew.
+    fn makes(&self, outputs: usize) -> Vec<bool> {
+        self.0.makes(outputs)
+    }
+
+    /// Whether another one is the same program with the same numbers and constants.
+    fn same(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        py.detach(|| self.0.same(&other.0)).map_err(raise)
+    }
 }
 
-/// From here on ops of this thread are put off as one graph.
+/// From here on ops of this thread are put off as one graph; of all threads where a step is captured.
 #[pyfunction]
-pub(crate) fn begin_capture(py: Python<'_>) -> PyResult<()> {
-    py.detach(runtime::begin_capture).map_err(raise)
+#[pyo3(signature = (step = false))]
+pub(crate) fn begin_capture(py: Python<'_>, step: bool) -> PyResult<()> {
+    py.detach(|| runtime::begin_capture(step)).map_err(raise)
+}
+
+/// Ends the capture of a step and runs the ops; `None` when they cannot be one program.
+#[pyfunction]
+pub(crate) fn end_step(
+    py: Python<'_>,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    device: usize,
+) -> PyResult<Option<CapturedGraph>> {
+    // SAFETY: as for `CapturedGraph::run`.
+    py.detach(|| unsafe { runtime::end_step(&pointers(&inputs), &pointers(&outputs), device) })
+        .map(|made| made.map(CapturedGraph))
+        .map_err(raise)
 }
 
 /// Ends the capture and runs the ops; `None` when they cannot be one program.
@@ -66,5 +96,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CapturedGraph>()?;
     module.add_function(wrap_pyfunction!(begin_capture, module)?)?;
     module.add_function(wrap_pyfunction!(end_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(end_step, module)?)?;
     module.add_function(wrap_pyfunction!(abandon_capture, module)?)
 }

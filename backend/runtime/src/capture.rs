@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use aten::ScalarKind;
 use dtype::ElementType;
@@ -9,23 +11,32 @@ use dtype::ElementType;
 use crate::client::{DeviceState, Runtime, explain};
 use crate::donate::{Donation, Offer};
 use crate::execute::{Bits, Given, execute, expect};
-use crate::fused::{Program, Recipe};
+use crate::fused::{self, Program};
 use crate::glue::Glue;
 use crate::node::Slot;
 use crate::parse::storage;
 use crate::pending::check_conditions;
 use crate::program::{Param, Produce};
 use crate::storage::{Content, Dense, Storage};
-use crate::window::{self, Deferred};
+use crate::window::{self, Deferred, Held};
 use crate::{Error, Result, runtime};
 
 thread_local! {
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// A whole step is being captured, on all threads: autograd's too.
+static STEP: AtomicBool = AtomicBool::new(false);
+
 /// Whether this thread's ops are being captured.
 pub(crate) fn capturing() -> bool {
-    CAPTURING.get()
+    CAPTURING.get() || in_step()
+}
+
+/// Whether a whole step is being captured.
+#[inline]
+pub(crate) fn in_step() -> bool {
+    STEP.load(Relaxed)
 }
 
 /// What a storage of the window is to a later run.
@@ -37,14 +48,18 @@ enum Role {
     Constant(Content),
     /// The storage of an output.
     Output(u32),
+    /// A storage that was there before and stays: a parameter, a state of an optimizer.
+    Kept(Weak<Storage>),
     /// Nobody sees it.
     Inner,
+    /// A new storage that somebody kept and that is no output: another run must not write to it.
+    Escaped,
 }
 
 /// A program of a graph, and what its storages are.
 #[derive(Debug)]
 pub struct Capture {
-    program: Program,
+    program: Arc<Program>,
     nodes: Vec<Deferred>,
     slots: Vec<Slot>,
     roles: Vec<Role>,
@@ -60,14 +75,26 @@ pub enum Ran {
     Differs,
 }
 
-/// From here to [`end_capture`] ops of this thread are put off as one graph.
-pub fn begin_capture() -> Result<()> {
+/// From here to [`end_capture`] ops of this thread are put off as one graph; up to [`end_step`] those of all threads.
+pub fn begin_capture(step: bool) -> Result<()> {
     let runtime = runtime()?;
     window::flush_all(runtime)?;
+    if step && STEP.swap(true, Relaxed) {
+        return Err(Error::runtime(
+            "a step is being compiled already, on this thread or another one: steps cannot be nested",
+        ));
+    }
     window::watch(runtime);
-    CAPTURING.set(true);
-    window::open_scope();
+    if !step {
+        CAPTURING.set(true);
+        window::open_scope();
+    }
     Ok(())
+}
+
+/// The place of a storage in a list.
+fn position(list: &[*const c_void], held: &Held) -> Option<u32> {
+    list.iter().position(|p| *p == held.pointer()).map(|i| i as u32)
 }
 
 /// Ends the capture: the ops run, and are kept as a program if they can be: not when something looked at a value in
@@ -92,25 +119,17 @@ pub unsafe fn end_capture(
         .slots
         .iter()
         .zip(&live)
-        .map(|(held, live)| {
-            let at =
-                |list: &[*const c_void]| list.iter().position(|p| *p == held.pointer()).map(|i| i as u32);
-            Some(match (at(inputs), at(outputs)) {
-                (Some(i), _) => Role::Input(i),
-                (None, Some(o)) => Role::Output(o),
-                (None, None) if !held.written() => Role::Constant(held.content().clone()),
-                (None, None) if !*live => Role::Inner,
-                (None, None) => return None,
-            })
-        })
+        .map(
+            |(held, live)| match (position(inputs, held), position(outputs, held)) {
+                (Some(i), _) => Some(Role::Input(i)),
+                (None, Some(o)) => Some(Role::Output(o)),
+                (None, None) if !held.written() => Some(Role::Constant(held.content().clone())),
+                (None, None) if !*live => Some(Role::Inner),
+                (None, None) => None,
+            },
+        )
         .collect();
-    let made = roles.and_then(|roles| {
-        let recipe = Recipe::of(&taken, &live, device);
-        let program = recipe
-            .cook(runtime, true)
-            .inspect_err(|error| tracing::debug!(%error, "a graph is no program"));
-        Some((roles, program.ok()?))
-    });
+    let made = roles.and_then(|roles| Some((roles, fused::find(runtime, device, &taken, &live, true)?)));
     let Some((roles, program)) = made else {
         taken.run_each(runtime, state, device)?;
         return Ok(None);
@@ -135,14 +154,100 @@ pub unsafe fn end_capture(
     }
 }
 
+/// Ends the capture of a step: the ops run as one program, which may read and write any storage that was there before.
+/// `None` when they could not be one, because something looked at a value in between.
+///
+/// # Safety
+/// The pointers are storages that tensors hold.
+pub unsafe fn end_step(
+    inputs: &[*const c_void],
+    outputs: &[*const c_void],
+    device: usize,
+) -> Result<Option<Capture>> {
+    abandon();
+    let runtime = runtime()?;
+    let state = runtime.device(device)?;
+    let Some(mut taken) = window::take(runtime, device) else {
+        window::flush_all(runtime)?;
+        return Ok(None);
+    };
+    let live = taken.live();
+    let roles = taken.slots.iter().zip(&live).map(|(held, live)| {
+        let before = !matches!(held.content(), Content::Empty);
+        match (position(inputs, held), position(outputs, held)) {
+            (Some(i), _) => Role::Input(i),
+            (None, _) if before && *live => Role::Kept(held.weak()),
+            (None, Some(o)) => Role::Output(o),
+            (None, None) if !held.written() => Role::Constant(held.content().clone()),
+            (None, None) if !*live => Role::Inner,
+            (None, None) => Role::Escaped,
+        }
+    });
+    let roles: Vec<Role> = roles.collect();
+    let Some(program) = fused::find(runtime, device, &taken, &live, true) else {
+        taken.run_each(runtime, state, device)?;
+        return Ok(None);
+    };
+    let (slots, nodes) = taken.run_whole(runtime, state, device, &program)?;
+    Ok(Some(Capture {
+        program,
+        nodes,
+        slots,
+        roles,
+        device,
+    }))
+}
+
 /// Gives a capture up after an exception: what was put off runs as usual.
 pub fn abandon() {
+    STEP.store(false, Relaxed);
     if CAPTURING.replace(false) {
         window::leave_scope();
     }
 }
 
 impl Capture {
+    /// Whether another run does what the ops would do: nobody outside keeps what they made but for the outputs.
+    pub fn repeats(&self) -> bool {
+        !self.roles.iter().any(|role| matches!(role, Role::Escaped))
+    }
+
+    /// For each output whether a run makes it; otherwise it is a storage that was there before.
+    pub fn makes(&self, outputs: usize) -> Vec<bool> {
+        let made = |o: u32| {
+            self.roles
+                .iter()
+                .any(|r| matches!(r, Role::Output(at) if *at == o))
+        };
+        (0..outputs as u32).map(made).collect()
+    }
+
+    /// Whether two captures run the same program with the same numbers and constants.
+    pub fn same(&self, other: &Self) -> Result<bool> {
+        if !Arc::ptr_eq(&self.program, &other.program)
+            || !self
+                .nodes
+                .iter()
+                .zip(&other.nodes)
+                .all(|(a, b)| a.same_numbers(b))
+        {
+            return Ok(false);
+        }
+        for pair in self.roles.iter().zip(&other.roles) {
+            let same = match pair {
+                (Role::Constant(a), Role::Constant(b)) => same_content(a, b)?,
+                (Role::Kept(a), Role::Kept(b)) => Weak::ptr_eq(a, b),
+                (Role::Input(a), Role::Input(b)) | (Role::Output(a), Role::Output(b)) => a == b,
+                (Role::Inner, Role::Inner) => true,
+                _ => false,
+            };
+            if !same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Runs the program on other storages.
     ///
     /// # Safety
@@ -170,18 +275,33 @@ impl Capture {
         outputs: &[*const c_void],
         random: Vec<[u64; 3]>,
     ) -> Result<Ran> {
+        let alive: Option<Vec<Option<Arc<Storage>>>> = self
+            .roles
+            .iter()
+            .map(|role| match role {
+                Role::Kept(storage) => storage.upgrade().map(Some),
+                Role::Escaped => None,
+                _ => Some(None),
+            })
+            .collect();
+        let Some(alive) = alive else {
+            return Ok(Ran::Differs);
+        };
         let mut storages: Vec<Option<&Storage>> = Vec::with_capacity(self.roles.len());
         let mut contents: Vec<Content> = Vec::with_capacity(self.roles.len());
-        for (role, slot) in self.roles.iter().zip(&self.slots) {
+        for ((role, slot), alive) in self.roles.iter().zip(&self.slots).zip(&alive) {
             let pointer = match role {
                 Role::Input(i) => inputs.get(*i as usize),
                 Role::Output(o) => outputs.get(*o as usize),
-                Role::Constant(_) | Role::Inner => None,
+                _ => None,
             };
-            // SAFETY: the caller's promise.
-            let found: Option<&Storage> = pointer.map(|p| unsafe { storage(*p) }).transpose()?;
+            let found: Option<&Storage> = match pointer {
+                // SAFETY: the caller's promise.
+                Some(pointer) => Some(unsafe { storage(*pointer) }?),
+                None => alive.as_deref(),
+            };
             contents.push(match (role, found) {
-                (Role::Input(_), Some(found)) => {
+                (Role::Input(_) | Role::Kept(_), Some(found)) => {
                     let now = found.state.lock();
                     if let Content::Lost(why) = &now.content {
                         return Err(Error::runtime(why.clone()));
@@ -246,6 +366,29 @@ impl Capture {
         }
         Ok(Ran::Done)
     }
+}
+
+/// Constants above this size are not compared, and are taken for different ones.
+const COMPARED: u64 = 1 << 20;
+
+fn same_content(a: &Content, b: &Content) -> Result<bool> {
+    let (a, b) = match (a, b) {
+        (Content::Empty, Content::Empty) => return Ok(true),
+        (Content::Dense(a), Content::Dense(b)) => (a, b),
+        _ => return Ok(false),
+    };
+    if Arc::ptr_eq(&a.data, &b.data) {
+        return Ok(true);
+    }
+    if a.element != b.element || a.dims != b.dims || a.data.bytes() > COMPARED {
+        return Ok(false);
+    }
+    let read = |dense: &Dense| -> Result<Vec<u8>> {
+        let mut bytes = vec![0; dense.data.bytes() as usize];
+        dense.data.buffer.copy_to_host(&mut bytes)?;
+        Ok(bytes)
+    };
+    Ok(read(a)? == read(b)?)
 }
 
 /// A run's values for the program's parameters.

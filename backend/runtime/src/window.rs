@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use aten::{Dims, ScalarKind};
 use dtype::ElementType;
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::cache::Entry;
-use crate::capture::capturing;
+use crate::capture::{capturing, in_step};
 use crate::client::{DeviceState, Runtime, explain};
 use crate::dispatch::{Outcome, Returned, ReturnedTensor, random_of};
 use crate::execute::{Bits, Given, execute, expect};
@@ -81,7 +81,7 @@ pub(crate) struct Window {
 /// Whether the calling thread's ops are put off.
 #[inline]
 pub(crate) fn defers(runtime: &Runtime) -> bool {
-    (runtime.fused() || SCOPES.get() > 0) && !runtime.debug()
+    (runtime.fused() || SCOPES.get() > 0 || in_step()) && !runtime.debug()
 }
 
 /// From here to [`close_scope`] ops of this thread are put off, to run as one program.
@@ -304,6 +304,24 @@ impl Window {
         outcome.map_err(|(_, e)| e)
     }
 
+    /// Runs all calls by their program; the storages as the window found them, and the calls.
+    pub(crate) fn run_whole(
+        mut self,
+        runtime: &Runtime,
+        state: &DeviceState,
+        device: usize,
+        program: &Program,
+    ) -> Result<(Vec<Slot>, Vec<Deferred>)> {
+        let outcome = self
+            .run_fused(runtime, state, device, program)
+            .map_err(|e| (0, e));
+        let slots = self.slots.iter().map(|s| s.slot.clone()).collect();
+        let nodes = std::mem::take(&mut self.nodes);
+        self.settle(&outcome);
+        outcome.map_err(|(_, e)| e)?;
+        Ok((slots, nodes))
+    }
+
     /// Gives storages back what they held before.
     pub(crate) fn restore(&mut self) {
         for held in &mut self.slots {
@@ -482,6 +500,11 @@ impl Deferred {
         self.entry.target_tensor[k as usize].map_or(0, |i| self.offset(i))
     }
 
+    /// Whether the numbers that a program is given are those of another call.
+    pub(crate) fn same_numbers(&self, other: &Self) -> bool {
+        self.scalars == other.scalars && self.tensors == other.tensors
+    }
+
     /// The seed and block that were drawn for it.
     pub(crate) fn drawn(&self) -> [u64; 3] {
         self.random
@@ -491,6 +514,10 @@ impl Deferred {
 impl Held {
     pub(crate) fn pointer(&self) -> *const c_void {
         Arc::as_ptr(&self.storage).cast()
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Storage> {
+        Arc::downgrade(&self.storage)
     }
 
     pub(crate) fn written(&self) -> bool {
