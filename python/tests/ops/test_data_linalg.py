@@ -23,6 +23,13 @@ def orthonormal(q):
     torch.testing.assert_close(q.mH @ q, unit, atol=1e-5, rtol=1e-4)
 
 
+def test_pivots_of_complex_matrices():
+    """LAPACK takes the sum of both parts' sizes for the size of a complex number."""
+    for seed in range(4):
+        a = torch.randn(6, 4, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.complex128)
+        check(lambda a: torch.linalg.lu_factor_ex(a), a)
+
+
 @pytest.mark.parametrize(("dtype", "shape"), [*((torch.float32, s) for s in SHAPES), (torch.complex64, (5, 3))])
 def test_factors(dtype, shape):
     a = matrix(dtype, *shape)

@@ -4,7 +4,7 @@ use dtype::ElementType;
 use stablehlo::ops::Direction;
 use stablehlo::{FunctionBuilder, Value};
 
-use super::matrices::{batched, decomposable, with};
+use super::matrices::{batched, decomposable, lapack_size, with};
 use super::orthogonal::hermitian;
 use super::util::{count, zeros};
 use crate::cx::broadcast_dims;
@@ -111,16 +111,6 @@ impl Shape {
         f.multiply(left, right)
     }
 
-    /// LAPACK's measure of an element.
-    fn size(&self, f: &mut FunctionBuilder<'_>, v: Value) -> Built<Value> {
-        if !self.element.is_complex() {
-            return f.abs(v);
-        }
-        let (re, im) = (f.real(v)?, f.imag(v)?);
-        let (re, im) = (f.abs(re)?, f.abs(im)?);
-        f.add(re, im)
-    }
-
     /// The greatest and the first position that has it.
     fn greatest(&self, f: &mut FunctionBuilder<'_>, v: Value) -> Built<(Value, Value)> {
         let part = self.element.real();
@@ -147,7 +137,7 @@ impl Shape {
         let on_k = self.is(f, k, Direction::Eq)?;
         let below = self.is(f, k, Direction::Gt)?;
         let column = self.line(f, s, on_k, 2)?;
-        let sizes = self.size(f, column)?;
+        let sizes = lapack_size(f, column)?;
         let own = self.pick(f, sizes, on_k)?;
         let rest = self.only(f, below, sizes)?;
         let (column_most, other) = self.greatest(f, rest)?;
@@ -156,7 +146,7 @@ impl Shape {
         let not_other = self.is(f, other, Direction::Ne)?;
         let from_k = self.is(f, k, Direction::Ge)?;
         let row = self.line(f, s, on_other, 2)?;
-        let row_sizes = self.size(f, row)?;
+        let row_sizes = lapack_size(f, row)?;
         let other_size = self.pick(f, row_sizes, on_other)?;
         let off = f.and(from_k, not_other)?;
         let off = self.only(f, off, row_sizes)?;

@@ -5,7 +5,7 @@ use stablehlo::Value;
 use stablehlo::ops::{Direction, TransposeKind};
 
 use super::diagonals::{diagonal_of, keep_triangle};
-use super::matrices::{adjoint, batched, decomposable, identities, spread, transposed, with};
+use super::matrices::{adjoint, batched, decomposable, identities, lapack_size, spread, transposed, with};
 use super::triangular::{Triangle, multiplied};
 use super::util::{Combine, count, plus, reduce, slice_dim, zeros};
 use crate::cx::broadcast_dims;
@@ -69,7 +69,7 @@ impl Lu {
                 let chosen = if pivot {
                     let column = f.dynamic_slice(a, &[zero_index, zero_index, j], &[batch, m, 1])?;
                     let column = f.reshape(column, &[batch, m])?;
-                    let size = f.abs(column)?;
+                    let size = lapack_size(f, column)?;
                     let at_row = f.broadcast_in_dim(j, &[batch, m], &[])?;
                     let left = f.compare(row_of, at_row, Direction::Ge)?;
                     let size = f.select(left, size, lowest)?;

@@ -6,6 +6,17 @@ use stablehlo::ops::{CustomCall, DotDimensions, DotOptions, Precision};
 
 use crate::{Cx, Error, Result};
 
+/// LAPACK's measure of an element, by which it chooses pivots: of a complex one not the modulus but the sum of its parts'
+/// sizes.
+pub(super) fn lapack_size(f: &mut stablehlo::FunctionBuilder<'_>, v: Value) -> stablehlo::Result<Value> {
+    if !f.tensor_ty(v)?.element.is_complex() {
+        return f.abs(v);
+    }
+    let (re, im) = (f.real(v)?, f.imag(v)?);
+    let (re, im) = (f.abs(re)?, f.abs(im)?);
+    f.add(re, im)
+}
+
 /// A batch of matrices as rank 3, and the sizes before the last two.
 pub(crate) fn batched(cx: &mut Cx<'_, '_>, v: Value) -> Result<(Value, Vec<i64>)> {
     let dims = cx.dims(v)?;

@@ -213,8 +213,37 @@ fn pow(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(power_of(cx, x, n)?.into())
 }
 
+/// `log(e^a + e^b)` of complex numbers: as of reals, the one with the smaller real part against the other.
+fn complex_log_of_sum(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    let (re_a, re_b) = (cx.f.real(a)?, cx.f.real(b)?);
+    let less = compare(cx, re_a, re_b, Direction::Lt)?;
+    let (high, low) = (cx.f.select(less, b, a)?, cx.f.select(less, a, b)?);
+    let difference = cx.f.subtract(low, high)?;
+    let e = cx.f.exponential(difference)?;
+    let rest = cx.f.log_plus_one(e)?;
+    let sum = cx.f.add(high, rest)?;
+    // Of two infinities of the same sign the difference is no number: one of minus infinity is the sum, of plus infinity the
+    // powers say in which direction.
+    let (ea, eb) = (cx.f.exponential(a)?, cx.f.exponential(b)?);
+    let powers = cx.f.add(ea, eb)?;
+    let plain = cx.f.log(powers)?;
+    let negative = compare_to(cx, re_a, Direction::Lt, 0)?;
+    let infinite = cx.f.select(negative, high, plain)?;
+    let equal = compare(cx, re_a, re_b, Direction::Eq)?;
+    let finite = cx.f.is_finite(re_a)?;
+    let unbounded = cx.f.not(finite)?;
+    let both = cx.f.and(equal, unbounded)?;
+    Ok(cx.f.select(both, infinite, sum)?)
+}
+
 /// `log(e^a + e^b)` or the like in base 2, exact where both are the same infinity.
 pub(crate) fn log_of_sum(cx: &mut Cx<'_, '_>, a: Value, b: Value, base_2: bool) -> Result<Value> {
+    if cx.element(a)?.is_complex() {
+        if base_2 {
+            return Err(Error::unsupported("logaddexp2 of complex numbers"));
+        }
+        return complex_log_of_sum(cx, a, b);
+    }
     let high = cx.f.maximum(a, b)?;
     let difference = cx.f.subtract(a, b)?;
     let size = cx.f.abs(difference)?;
@@ -245,9 +274,6 @@ fn logaddexp2(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn binary_log_of_sum(cx: &mut Cx<'_, '_>, base_2: bool) -> Lowered {
     let element = float_type(cx, &["self", "other"])?;
-    if element.is_complex() {
-        return Err(Error::unsupported("logaddexp of complex numbers"));
-    }
     let [a, b] = operands(cx, ["self", "other"], element)?;
     Ok(log_of_sum(cx, a, b, base_2)?.into())
 }

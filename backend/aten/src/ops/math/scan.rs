@@ -5,7 +5,7 @@ use stablehlo::ops::Direction;
 
 use super::arithmetic::{multiply, plus};
 use super::common::{at_least_1d, compare, is_nan};
-use crate::{Cx, ElementType, Error, Lowered, OpDef, Result, compute_type};
+use crate::{Cx, ElementType, Lowered, OpDef, Result, compute_type};
 
 /// Combines what went before with what follows.
 pub(crate) type Combine = fn(&mut Cx<'_, '_>, &[Value], &[Value]) -> Result<Vec<Value>>;
@@ -106,9 +106,6 @@ fn cumprod(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn logcumsumexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let element = compute_type(cx.out(0)?.element);
-    if element.is_complex() {
-        return Err(Error::unsupported("logcumsumexp of complex numbers"));
-    }
     running_op(cx, element, |cx, a, b| {
         Ok(vec![super::exponential::log_of_sum(cx, a[0], b[0], false)?])
     })
