@@ -1,7 +1,7 @@
 //! Compiled programs by key, in memory.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use aten::Dims;
 use dtype::ElementType;
@@ -28,6 +28,8 @@ pub(crate) struct FreshMeta {
 pub(crate) struct Entry {
     /// Tells it from all others of the process.
     pub(crate) id: u64,
+    /// When it was last used, in programs made since the start.
+    pub(crate) used: AtomicU64,
     /// Compiled at the first run. Absent when the program has no results: nothing to run.
     pub(crate) compiled: OnceLock<Option<Arc<dyn Executable>>>,
     /// StableHLO.
@@ -74,6 +76,18 @@ pub(crate) enum Found {
 }
 
 static CACHE: RwLock<Option<FxHashMap<Key, Found>>> = RwLock::new(None);
+/// Programs held in memory (`TORCH_TPU_CACHE_PROGRAMS`); the longest unused quarter goes when there are more. A program
+/// of the CPU plugin takes ten to forty mappings of memory, of which Linux gives a process 65,530; on a TPU it takes
+/// memory of the device.
+static HELD: LazyLock<usize> = LazyLock::new(|| {
+    let asked = std::env::var("TORCH_TPU_CACHE_PROGRAMS").ok();
+    asked
+        .and_then(|text| text.parse().ok())
+        .filter(|n| *n > 0)
+        .unwrap_or(4096)
+});
+/// Counts programs made.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
 static HITS: AtomicU64 = AtomicU64::new(0);
 static MISSES: AtomicU64 = AtomicU64::new(0);
 static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
@@ -125,11 +139,56 @@ pub(crate) fn get(key: &Key) -> Option<Found> {
     let cache = CACHE.read();
     let found = cache.as_ref()?.get(key)?.clone();
     HITS.fetch_add(1, Relaxed);
+    if let Found::Entry(entry) = &found {
+        entry.used.store(CLOCK.load(Relaxed), Relaxed);
+    }
     Some(found)
 }
 
 pub(crate) fn insert(key: Key, found: Found) {
-    CACHE.write().get_or_insert_default().insert(key, found);
+    let now = CLOCK.fetch_add(1, Relaxed);
+    if let Found::Entry(entry) = &found {
+        entry.used.store(now, Relaxed);
+    }
+    let full = {
+        let mut cache = CACHE.write();
+        let cache = cache.get_or_insert_default();
+        cache.insert(key, found);
+        cache.len() > *HELD
+    };
+    if full {
+        drop_unused();
+    }
+}
+
+/// Lets the longest unused quarter of the programs go; how many.
+pub(crate) fn drop_unused() -> usize {
+    let mut guard = CACHE.write();
+    let Some(cache) = guard.as_mut() else {
+        return 0;
+    };
+    let mut ages: Vec<u64> = cache.values().map(used).collect();
+    let quarter = ages.len() / 4;
+    let Some(oldest) = ages
+        .get(quarter)
+        .is_some()
+        .then(|| *ages.select_nth_unstable(quarter).1)
+    else {
+        return 0;
+    };
+    let gone: Vec<_> = cache.extract_if(|_, found| used(found) <= oldest).collect();
+    // Unloading programs takes time, which others need not wait for.
+    drop(guard);
+    tracing::debug!(programs = gone.len(), "the longest unused programs are let go");
+    gone.len()
+}
+
+fn used(found: &Found) -> u64 {
+    match found {
+        Found::Entry(entry) => entry.used.load(Relaxed),
+        // Answers without a program are quickly found again.
+        Found::NoLowering(_) | Found::Resize(_) => 0,
+    }
 }
 
 pub(crate) fn note_compile(elapsed: std::time::Duration) {

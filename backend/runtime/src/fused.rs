@@ -42,6 +42,9 @@ enum State {
     Never,
 }
 
+/// Windows that are known at most; then all are forgotten, and those that come again are known again.
+const HELD: usize = 4096;
+
 type Key = Vec<u64>;
 
 static KNOWN: LazyLock<Mutex<FxHashMap<Key, State>>> = LazyLock::new(Mutex::default);
@@ -200,6 +203,9 @@ pub(crate) fn find(
     if !now && (seen < WORTH || STOPPED.load(Relaxed)) {
         known.insert(key, State::Seen(seen));
         return None;
+    }
+    if known.len() > HELD {
+        known.retain(|_, state| matches!(state, State::Compiling));
     }
     known.insert(key.clone(), State::Compiling);
     let recipe = Recipe::of(window, live, device);

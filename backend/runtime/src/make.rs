@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use aten::{Call, Dims, OutMeta, TensorMeta};
 use dtype::ElementType;
-use pjrt::{Executable, Program};
+use pjrt::{Code, Executable, Program};
 use smallvec::SmallVec;
 
 use crate::cache::{self, Entry, Found, FreshMeta};
@@ -111,6 +111,7 @@ fn entry(name: &str, node: Node, slots: Vec<Slot>, built: Built, plan: Planned, 
     static NEXT: AtomicU64 = AtomicU64::new(1);
     Entry {
         id: NEXT.fetch_add(1, Relaxed),
+        used: AtomicU64::new(0),
         compiled: OnceLock::new(),
         result_bytes: built.results.iter().map(result_bytes).collect(),
         has_checks: built.results.iter().any(|r| matches!(r, Produce::Check(..))),
@@ -180,7 +181,12 @@ pub(crate) fn compile(
     }
     let started = Instant::now();
     tracing::debug!(op = name, program = text, "compile");
-    let compiled = runtime.client.compile(&Program::mlir(text), &runtime.options);
+    let attempt = || runtime.client.compile(&Program::mlir(text), &runtime.options);
+    // A plugin that runs out of what programs take (memory of the device, mappings) says so in its own ways.
+    let compiled = attempt().or_else(|error| match error.code() {
+        Code::Internal | Code::ResourceExhausted if cache::drop_unused() > 0 => attempt(),
+        _ => Err(error),
+    });
     let compiled = compiled.map_err(|e| {
         if std::env::var_os("TORCH_TPU_DUMP_FAILED").is_some() {
             tracing::error!("{text}");

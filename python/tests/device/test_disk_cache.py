@@ -94,3 +94,16 @@ def test_clear_removes_files(program: Program, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     done = program("import torch_tpu; print(torch_tpu.cache.dir())", TORCH_TPU_CACHE_DIR=str(tmp_path))
     assert done.stdout == f"{tmp_path}\n"
+
+
+@pytest.mark.parametrize("mode", ["0", "1"])
+def test_programs_in_memory_are_limited(program: Program, mode: str) -> None:
+    code = """
+        import torch, torch_tpu
+        for n in [*range(2, 32), 2, 3, 31]:
+            x = torch.ones(n, device="tpu")
+            assert (x * 2 + 1).tolist() == [3] * n
+        print(torch_tpu.cache.stats()["entries"])
+    """
+    done = program(code, TORCH_TPU_CACHE_PROGRAMS="20", TORCH_TPU_CACHE_DIR="", TORCH_TPU_DEFER_AND_FUSE=mode)
+    assert 0 < int(done.stdout) <= 20
