@@ -6,9 +6,19 @@ Importing this package does not import torch.
 from torch_tpu import cache
 from torch_tpu._conflict import warn_of_conflict
 from torch_tpu._fallbacks import decompositions, fallbacks, reset_fallbacks
+from torch_tpu._recompiles import Compilation, explain_recompiles
 from torch_tpu._version import __version__
 
-__all__ = ["__version__", "cache", "compile_step", "decompositions", "fallbacks", "reset_fallbacks"]
+__all__ = [
+    "Compilation",
+    "__version__",
+    "cache",
+    "compile_step",
+    "decompositions",
+    "explain_recompiles",
+    "fallbacks",
+    "reset_fallbacks",
+]
 
 warn_of_conflict()
 

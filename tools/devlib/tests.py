@@ -156,6 +156,9 @@ def jax(console: Console) -> Counts:
 
 # What the op tests read: see python/tests/conftest.py.
 SAMPLE = "TORCH_TPU_TEST_SAMPLE"
+# Without LLVM's optimizations and XLA's MLIR emitters a program compiles in a third of the time, which is most of the time
+# of a test. The slow folders, the examples and the cases run what users run.
+QUICK_COMPILES = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # Folders whose tests train, start processes or compile much.
 SLOW_FOLDERS = ("examples", "device")
 
@@ -163,7 +166,7 @@ SLOW_FOLDERS = ("examples", "device")
 def python(console: Console) -> Counts:
     command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests"]
     command += [f"--ignore=python/tests/{folder}" for folder in SLOW_FOLDERS]
-    return run_counted(console, "pytest", command, counts.pytest)
+    return run_counted(console, "pytest", command, counts.pytest, {"XLA_FLAGS": QUICK_COMPILES})
 
 
 def python_slow(console: Console) -> Counts:

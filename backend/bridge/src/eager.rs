@@ -371,6 +371,32 @@ pub(crate) fn cache_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> 
     Ok(out)
 }
 
+/// What was compiled: for each op, line or None, seconds, whether there was a program of the op before, what changed.
+#[pyfunction]
+pub(crate) fn recompiles() -> Vec<(String, Option<String>, f64, bool, Vec<String>)> {
+    let all = runtime::recompiles().into_iter();
+    all.map(|one| {
+        let line = match one.origin.issued {
+            Some(runtime::Issued::At(line) | runtime::Issued::After(line)) => Some(line.to_string()),
+            None => None,
+        };
+        (
+            one.origin.op.to_string(),
+            line,
+            one.seconds,
+            one.again,
+            one.changed,
+        )
+    })
+    .collect()
+}
+
+/// Forgets what `recompiles` tells.
+#[pyfunction]
+pub(crate) fn forget_recompiles() {
+    runtime::forget_recompiles();
+}
+
 /// Forgets every program.
 #[pyfunction]
 pub(crate) fn clear_cache() {
@@ -435,6 +461,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         fallbacks,
         reset_fallbacks,
         cache_stats,
+        recompiles,
+        forget_recompiles,
         clear_cache,
         clear_disk,
         cache_folder,

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use pjrt::Executable;
@@ -16,7 +16,7 @@ use crate::node::{Node, Slot, Source, Target};
 use crate::origin::Origin;
 use crate::program::{Param, Produce, build};
 use crate::window::{Deferred, Window};
-use crate::{Error, Result, runtime_if_started};
+use crate::{Error, Result, explain, runtime_if_started};
 
 /// A window seen this often is worth a program of its own.
 const WORTH: u32 = 2;
@@ -143,16 +143,19 @@ impl Recipe {
         if !conditional && built.results.iter().any(|r| !matches!(r, Produce::Slot(..))) {
             return Err(Error::runtime("a window gave something else than storages"));
         }
+        let started = Instant::now();
         let executable = compile(runtime, state, &name, &built.text)?;
         let first = self.nodes.first().map_or("", |n| n.call.name.as_str());
         let last = self.nodes.last().map_or("", |n| n.call.name.as_str());
+        let origin = Origin::of(format!("{} ops from {first} to {last}", self.nodes.len()));
+        explain::note_window(&origin, &self.nodes, &self.slots, &self.live, started.elapsed());
         Ok(Program {
             executable,
             text: built.text.into(),
             params: built.params,
             results: built.results,
             donated: built.donated.iter().map(|(p, _)| *p).collect(),
-            origin: Origin::of(format!("{} ops from {first} to {last}", self.nodes.len())),
+            origin,
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::program::{Built, Param, Produce, build, build_sizes};
 use crate::schema::{OpHandle, TargetOf};
 use crate::view::contiguous;
 use crate::{Error, Result, code, element};
-use crate::{disk, record};
+use crate::{disk, explain, record};
 
 /// Finds metadata, builds and caches the program for a call; it compiles when it first runs. With `sizes` the call's data-dependent sizes are
 /// known; without, an op that needs them gets the program that computes them.
@@ -147,7 +147,10 @@ impl Entry {
         let made = if self.results.is_empty() {
             None
         } else {
-            Some(compile(runtime, state, &self.origin.op, &self.text)?)
+            let started = Instant::now();
+            let compiled = compile(runtime, state, &self.origin.op, &self.text)?;
+            explain::note(self, started.elapsed());
+            Some(compiled)
         };
         // Two threads may have compiled it: either will do.
         Ok(self.compiled.get_or_init(|| made).as_ref())
