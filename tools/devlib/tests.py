@@ -157,16 +157,21 @@ def jax(console: Console) -> Counts:
 # What the op tests read: see python/tests/conftest.py.
 SAMPLE = "TORCH_TPU_TEST_SAMPLE"
 # Without LLVM's optimizations and XLA's MLIR emitters a program compiles in a third of the time, which is most of the time
-# of a test. The slow folders, the examples and the cases run what users run.
+# of a test of an op. The other folders run what users run.
 QUICK_COMPILES = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # Folders whose tests train, start processes or compile much.
 SLOW_FOLDERS = ("examples", "device")
 
 
+def python_ops(console: Console) -> Counts:
+    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests/ops"]
+    return run_counted(console, "pytest, ops", command, counts.pytest, {"XLA_FLAGS": QUICK_COMPILES})
+
+
 def python(console: Console) -> Counts:
     command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests"]
-    command += [f"--ignore=python/tests/{folder}" for folder in SLOW_FOLDERS]
-    return run_counted(console, "pytest", command, counts.pytest, {"XLA_FLAGS": QUICK_COMPILES})
+    command += [f"--ignore=python/tests/{folder}" for folder in ("ops", *SLOW_FOLDERS)]
+    return run_counted(console, "pytest", command, counts.pytest)
 
 
 def python_slow(console: Console) -> Counts:
@@ -203,6 +208,7 @@ def sanitize(console: Console) -> Counts:
 STEPS = [
     Step("cargo nextest", rust),
     Step("doctests", doctests),
+    Step("pytest, ops", python_ops),
     Step("pytest", python),
     Step("pytest, slow", python_slow, fast=False),
     # It finds ops that are not right yet, and a failed stage keeps everything from landing.

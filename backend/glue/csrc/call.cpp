@@ -281,7 +281,7 @@ void Call::add_result(const at::Tensor& tensor) {
   results_.push_back(result);
 }
 
-// CPU kernels refuse dtypes that Meta kernels let pass (`~` of floats). Run on zeros of the same sizes, once a signature,
+// CPU kernels refuse dtypes that Meta kernels let pass (`~` of floats, floats written to integers). Run on zeros of the same sizes, once a signature,
 // to give users that error; other errors may be due to the zeros and are not ours to judge.
 void Call::probe_on_cpu() const {
   constexpr int64_t kMostElements = 1 << 14;
@@ -305,7 +305,8 @@ void Call::probe_on_cpu() const {
     op_.callBoxed(&copy);
   } catch (const c10::NotImplementedError& e) {
     if (std::strstr(e.what_without_backtrace(), "not implemented for '") != nullptr) throw;
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
+    if (std::strstr(e.what(), "can't be cast to the desired output type") != nullptr) throw;
   }
 }
 

@@ -112,7 +112,8 @@ def test_rrelu_draws_slopes():
     x = -torch.ones(1000, device="tpu", requires_grad=True)
     y = F.rrelu(x, 0.1, 0.3, training=True)
     (g,) = torch.autograd.grad(y.sum(), x)
-    assert torch.equal(g, -y)
+    # XLA computes the slope once for each of the two, and may round it otherwise.
+    torch.testing.assert_close(g, -y.detach())
     assert 0.1 <= g.min().item() < 0.12 and 0.28 < g.max().item() <= 0.3
     assert torch.equal(F.rrelu(-x, 0.1, 0.3, training=True), -x)
 

@@ -78,16 +78,20 @@ pub(crate) fn logistic(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
     Ok(cx.f.logistic(x)?)
 }
 
+/// `log(x / (1 - x))`. Of halves, torch's kernel keeps each step in their type.
 fn logit(cx: &mut Cx<'_, '_>) -> Lowered {
     let element = float_type(cx, &["self"])?;
+    let own = cx.meta("self")?.element;
     let [x] = operands(cx, ["self"], element)?;
     let p = match cx.opt_scalar("eps", element)? {
         None => x,
         Some(eps) => {
             let dims = cx.dims(x)?;
+            let eps = cx.rounded(eps, own)?;
             let low = cx.broadcast_to(eps, &dims)?;
             let one = cx.full_like(x, 1)?;
             let high = cx.f.subtract(one, low)?;
+            let high = cx.rounded(high, own)?;
             let below = compare(cx, x, low, Direction::Lt)?;
             let above = compare(cx, x, high, Direction::Gt)?;
             let inner = cx.f.select(above, high, x)?;
@@ -99,7 +103,9 @@ fn logit(cx: &mut Cx<'_, '_>) -> Lowered {
     };
     let one = cx.full_like(p, 1)?;
     let rest = cx.f.subtract(one, p)?;
+    let rest = cx.rounded(rest, own)?;
     let odds = cx.f.divide(p, rest)?;
+    let odds = cx.rounded(odds, own)?;
     Ok(cx.f.log(odds)?.into())
 }
 
@@ -127,6 +133,12 @@ pub(crate) fn power(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     let element = cx.element(a)?;
     match element.class() {
         Class::Float => Ok(cx.f.power(a, b)?),
+        // Through logarithms and exponentials an error grows with the exponent: in double precision it stays small.
+        Class::Complex if element != ElementType::C128 => {
+            let (a, b) = (cx.cast(a, ElementType::C128)?, cx.cast(b, ElementType::C128)?);
+            let result = power(cx, a, b)?;
+            cx.cast(result, element)
+        }
         Class::Complex => {
             let result = cx.f.power(a, b)?;
             // z^0 is 1 for all z; XLA gives NaN at zero.

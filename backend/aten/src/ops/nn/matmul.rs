@@ -246,8 +246,13 @@ fn linear(cx: &mut Cx<'_, '_>) -> Lowered {
     } else {
         contract(cx, (x, "ik"), (w, "jk"), "ij")?
     };
-    let y = cx.reshape(y, dims)?;
+    let mut y = cx.reshape(y, dims)?;
     let element = cx.element(y)?;
+    if cx.has("out") && dims.len() != 2 {
+        // torch writes the product there and adds to what it has written.
+        let own = cx.meta("input")?.element;
+        y = cx.rounded(y, own)?;
+    }
     Ok(match super::util::opt_as(cx, "bias", element)? {
         Some(bias) => (ex(y) + bias).eval(cx)?,
         None => y,
