@@ -12,6 +12,7 @@ from torch_tpu._version import __version__
 __all__ = [
     "Compilation",
     "__version__",
+    "aot",
     "cache",
     "compile_step",
     "decompositions",
@@ -29,4 +30,8 @@ def __getattr__(name: str) -> object:
         from torch_tpu._step import compile_step
 
         return compile_step
+    if name == "aot":
+        import importlib
+
+        return importlib.import_module("torch_tpu.aot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

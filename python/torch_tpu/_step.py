@@ -37,7 +37,9 @@ class _Watch:
     change those numbers, or the ops, at the next call.
     """
 
-    def __init__(self, step: Callable) -> None:
+    def __init__(self, step: Callable, first: Callable[[Optimizer], None] = lambda _: None) -> None:
+        # Called with each optimizer before its step changes anything.
+        self.first = first
         self.optimizers: dict[int, weakref.ref] = {}
         self.modules: dict[int, weakref.ref] = {}
         self.places = list(_places(step))
@@ -58,6 +60,7 @@ class _Watch:
     def _optimizer(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = weakref.ref(optimizer)
+            self.first(optimizer)
             _count_on_device(optimizer)
 
     def _module(self, module: torch.nn.Module, _args: Any) -> None:

@@ -85,6 +85,18 @@ pub(crate) fn end_capture(
         .map_err(raise)
 }
 
+/// From here on ops of all threads are put off and never run: only their program is wanted.
+#[pyfunction]
+pub(crate) fn begin_dry(py: Python<'_>) -> PyResult<()> {
+    py.detach(runtime::begin_dry).map_err(raise)
+}
+
+/// Ends that: the program, or `None` when there were no ops.
+#[pyfunction]
+pub(crate) fn end_dry(py: Python<'_>, device: usize) -> PyResult<Option<String>> {
+    py.detach(|| runtime::end_dry(device)).map_err(raise)
+}
+
 /// Gives a capture up after an exception.
 #[pyfunction]
 pub(crate) fn abandon_capture() {
@@ -97,5 +109,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(begin_capture, module)?)?;
     module.add_function(wrap_pyfunction!(end_capture, module)?)?;
     module.add_function(wrap_pyfunction!(end_step, module)?)?;
+    module.add_function(wrap_pyfunction!(begin_dry, module)?)?;
+    module.add_function(wrap_pyfunction!(end_dry, module)?)?;
     module.add_function(wrap_pyfunction!(abandon_capture, module)?)
 }

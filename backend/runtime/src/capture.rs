@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use aten::ScalarKind;
@@ -11,7 +11,7 @@ use dtype::ElementType;
 use crate::client::{DeviceState, Runtime, explain};
 use crate::donate::{Donation, Offer};
 use crate::execute::{Bits, Given, execute, expect};
-use crate::fused::{self, Program};
+use crate::fused::{self, Program, Recipe};
 use crate::glue::Glue;
 use crate::node::Slot;
 use crate::parse::storage;
@@ -27,6 +27,22 @@ thread_local! {
 
 /// A whole step is being captured, on all threads: autograd's too.
 static STEP: AtomicBool = AtomicBool::new(false);
+
+/// The step is captured for its program only: nothing may run.
+static DRY: AtomicBool = AtomicBool::new(false);
+/// The first storage that is not older than that capture.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+
+/// Refuses to run what was put off where only its program is wanted.
+pub(crate) fn refuse_dry() -> Result<()> {
+    match DRY.load(Relaxed) {
+        false => Ok(()),
+        true => Err(Error::runtime(
+            "the function looks at a value (.item(), print, nonzero, a mask as an index): nothing is computed ahead of \
+             time, so there is none; compile a function that returns the tensor instead",
+        )),
+    }
+}
 
 /// Whether this thread's ops are being captured.
 pub(crate) fn capturing() -> bool {
@@ -198,8 +214,43 @@ pub unsafe fn end_step(
     }))
 }
 
+/// From here to [`end_dry`] ops of all threads are put off and never run: storages keep what they hold.
+pub fn begin_dry() -> Result<()> {
+    begin_capture(true)?;
+    FIRST.store(Storage::next_id(), Relaxed);
+    DRY.store(true, Relaxed);
+    Ok(())
+}
+
+/// Ends a capture of which only the program is wanted; `None` when there were no ops. Storages that were there before
+/// are its inputs, whether they hold something or not.
+pub fn end_dry(device: usize) -> Result<Option<String>> {
+    DRY.store(false, Relaxed);
+    abandon();
+    let runtime = runtime()?;
+    let Some(mut taken) = window::take(runtime, device) else {
+        return match window::flush_all(runtime)? {
+            false => Ok(None),
+            true => Err(Error::runtime("the function uses more than one device")),
+        };
+    };
+    let live = taken.live();
+    let text = Recipe::text(&taken, FIRST.load(Relaxed), &live, device);
+    taken.restore();
+    text.map(Some)
+}
+
 /// Gives a capture up after an exception: what was put off runs as usual.
 pub fn abandon() {
+    if DRY.swap(false, Relaxed)
+        && let Ok(runtime) = runtime()
+    {
+        for device in 0..runtime.devices.len() {
+            if let Some(mut taken) = window::take_any(runtime, device) {
+                taken.restore();
+            }
+        }
+    }
     STEP.store(false, Relaxed);
     if CAPTURING.replace(false) {
         window::leave_scope();
@@ -353,18 +404,21 @@ impl Capture {
             error
         })?;
         expect(&origin, buffers.len(), program.results.len())?;
-        check_conditions(runtime, &program.results, &buffers, &origin)?;
+        let verdict = check_conditions(runtime, &program.results, &buffers, &origin);
         for (result, buffer) in program.results.iter().zip(buffers) {
             let Produce::Slot(s, element, dims) = result else {
                 continue;
             };
+            if verdict.is_err() && !program.guards(*s) {
+                continue;
+            }
             let bytes = crate::make::result_bytes(result);
             if let Some(storage) = storages[*s as usize] {
                 let dense = state.result(buffer, bytes, &origin, *element, dims);
                 donation.put(*s, storage, dense);
             }
         }
-        Ok(Ran::Done)
+        verdict.map(|()| Ran::Done)
     }
 }
 

@@ -32,6 +32,14 @@ pub(crate) struct Program {
     pub(crate) origin: Arc<Origin>,
 }
 
+impl Program {
+    /// Whether a failed condition leaves this storage's old value in its result: the buffer may have been consumed.
+    pub(crate) fn guards(&self, slot: u32) -> bool {
+        let param = |p: &u32| self.params.get(*p as usize) == Some(&Param::Slot(slot));
+        self.donated.iter().any(param)
+    }
+}
+
 /// What is known of a window.
 #[derive(Clone)]
 enum State {
@@ -133,6 +141,16 @@ impl Recipe {
             live: live.to_vec(),
             device,
         }
+    }
+
+    /// The program's text, with storages older than `first` as inputs, though they hold nothing.
+    pub(crate) fn text(window: &Window, first: u64, live: &[bool], device: usize) -> Result<String> {
+        let recipe = Self {
+            slots: window.filled(first),
+            ..Self::of(window, live, device)
+        };
+        let name = format!("window_of_{}", recipe.nodes.len());
+        Ok(build(&name, &recipe.slots, &recipe.nodes, &recipe.live)?.text)
     }
 
     /// Builds and compiles; `conditional` allows conditions on data among the results.

@@ -154,7 +154,7 @@ where
         Ok(if outcome.is_ok() { results } else { Vec::new() })
     })?;
     let (results, needed, random_blocks) = outcome?;
-    let donated = donations(&params, slots, &results);
+    let donated = donations(&params, slots, &results, nodes.len() > 1);
     let donated_at = |(p, r): &(Param, u32)| params.iter().position(|q| q == p).map(|at| (at as u32, *r));
     let built = Built {
         text: module.to_string(),
@@ -166,8 +166,8 @@ where
     Ok((built, Found { needed, donated }))
 }
 
-fn donations(params: &[Param], slots: &[Slot], results: &[Produce]) -> Vec<(Param, u32)> {
-    if results.iter().any(|r| matches!(r, Produce::Check(..))) {
+fn donations(params: &[Param], slots: &[Slot], results: &[Produce], guarded: bool) -> Vec<(Param, u32)> {
+    if !guarded && results.iter().any(|r| matches!(r, Produce::Check(..))) {
         // A failed check must leave the old value.
         return Vec::new();
     }
@@ -532,8 +532,42 @@ impl Window<'_, '_, '_> {
                 outputs.push((*value, Produce::Slot(s as u32, *element, dims.clone())));
             }
         }
+        if self.nodes.len() > 1 {
+            self.guard(&mut outputs)?;
+        }
         outputs.append(&mut self.outputs);
         self.outputs = outputs;
+        Ok(())
+    }
+
+    /// A failed condition leaves the old values, so that their buffers can be donated all the same: an update that reads
+    /// them selects for nothing more than that. (A single op's program is small; it keeps its arguments.)
+    fn guard(&mut self, outputs: &mut [(Value, Produce)]) -> Result<()> {
+        let conditions = self.outputs.iter();
+        let conditions: Vec<Value> = conditions
+            .filter(|(_, p)| matches!(p, Produce::Check(..)))
+            .map(|(ok, _)| *ok)
+            .collect();
+        let mut all = conditions.first().copied();
+        for ok in conditions.iter().skip(1) {
+            all = match all {
+                Some(so_far) => Some(self.f.and(so_far, *ok)?),
+                None => None,
+            };
+        }
+        let Some(ok) = all else { return Ok(()) };
+        for (value, produce) in outputs {
+            let Produce::Slot(s, element, dims) = produce else {
+                continue;
+            };
+            let param = Param::Slot(*s);
+            let held = self.slots[*s as usize].held.as_ref();
+            if !held.is_some_and(|(e, d)| e == element && d == dims) || !self.needed.contains(&param) {
+                continue;
+            }
+            let old = self.param(param)?;
+            *value = self.f.select(ok, *value, old)?;
+        }
         Ok(())
     }
 }

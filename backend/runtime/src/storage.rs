@@ -135,6 +135,11 @@ pub struct Storage {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Storage {
+    /// The number of the storage that is made next.
+    pub(crate) fn next_id() -> u64 {
+        NEXT.load(Ordering::Relaxed)
+    }
+
     /// An empty storage.
     pub fn new(nbytes: usize, device: usize) -> Arc<Self> {
         Arc::new(Self {

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::cache::Entry;
-use crate::capture::{capturing, in_step};
+use crate::capture::{capturing, in_step, refuse_dry};
 use crate::client::{DeviceState, Runtime, explain};
 use crate::dispatch::{Outcome, Returned, ReturnedTensor, random_of};
 use crate::execute::{Bits, Given, execute, expect};
@@ -120,6 +120,13 @@ pub(crate) fn take(runtime: &Runtime, device: usize) -> Option<Window> {
     Some(std::mem::take(&mut *window))
 }
 
+/// What was put off on a device.
+pub(crate) fn take_any(runtime: &Runtime, device: usize) -> Option<Window> {
+    let mut window = runtime.device(device).ok()?.window.lock();
+    PENDING.fetch_sub(window.nodes.len(), Relaxed);
+    Some(std::mem::take(&mut *window))
+}
+
 /// Ends the innermost scope; with the outermost one its ops run, unless the mode puts them off anyway.
 pub fn close_scope() -> Result<()> {
     let left = leave_scope();
@@ -135,6 +142,7 @@ pub(crate) fn flush_all(runtime: &Runtime) -> Result<bool> {
     if PENDING.load(Relaxed) == 0 {
         return Ok(false);
     }
+    refuse_dry()?;
     // What a capture has to give up runs as single calls: it will not come again in this shape.
     flush(runtime, SCOPES.get() > 0 && !capturing())
 }
@@ -332,6 +340,18 @@ impl Window {
         }
     }
 
+    /// The storages, with those that are older than the storage `first` and hold nothing as if they held a value.
+    pub(crate) fn filled(&self, first: u64) -> Vec<Slot> {
+        let filled = |held: &Held| {
+            let mut slot = held.slot.clone();
+            if held.storage.id < first && slot.held.is_none() {
+                slot.held = Some(slot.blank.clone());
+            }
+            slot
+        };
+        self.slots.iter().map(filled).collect()
+    }
+
     /// Storages that somebody other than the window holds.
     pub(crate) fn live(&self) -> Vec<bool> {
         self.slots
@@ -437,20 +457,22 @@ impl Window {
         )?
         .map_err(|e| explain(device, state, e, &format!("{} failed", program.origin)))?;
         expect(&program.origin, buffers.len(), program.results.len())?;
-        if let Err(error) = check_conditions(runtime, &program.results, &buffers, &program.origin) {
-            // A program with conditions consumes nothing: what the op was to change stays as it was.
-            self.restore();
-            return Err(error);
-        }
+        let verdict = check_conditions(runtime, &program.results, &buffers, &program.origin);
         for (result, buffer) in program.results.iter().zip(buffers) {
-            if let Produce::Slot(s, element, dims) = result {
+            if let Produce::Slot(s, element, dims) = result
+                && (verdict.is_ok() || program.guards(*s))
+            {
                 let held = &mut self.slots[*s as usize];
                 let origin = held.writer.map_or(&program.origin, |n| &self.nodes[n].origin);
                 let bytes = crate::make::result_bytes(result);
                 held.content = Content::Dense(state.result(buffer, bytes, origin, *element, dims));
             }
         }
-        Ok(())
+        if verdict.is_err() {
+            // What the ops were to change stays as it was.
+            self.restore();
+        }
+        verdict
     }
 
     /// Gives storages what the calls left in them.
