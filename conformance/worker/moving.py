@@ -110,12 +110,22 @@ def widened(value: object) -> object:
     return tree_map(one, value)
 
 
+_OF_SINGLES = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+
+
+def narrow_type(wide: torch.dtype, dtype: torch.dtype) -> torch.dtype:
+    """What a result in double precision is where arguments are of a type; of singles some are complex, some not."""
+    if wide == NARROW.get(dtype):
+        return dtype
+    return _OF_SINGLES.get(wide, wide) if dtype in _OF_SINGLES.values() else wide
+
+
 def narrowed(value: object, dtype: torch.dtype) -> object:
     """The same, rounded to a type again."""
 
     def one(item: object) -> object:
-        if not isinstance(item, Tensor) or item.dtype != NARROW.get(dtype):
+        if not isinstance(item, Tensor):
             return item
-        return item.detach().to(dtype)
+        return item.detach().to(narrow_type(item.dtype, dtype))
 
     return tree_map(one, value)
