@@ -1,6 +1,6 @@
 """Microseconds an op for a chain of adds of 256 float32 elements: strict eager against its peers, in one run.
 
-    .venv/bin/python benchmarks/eager_overhead/run.py [--ops 20000] [--rounds 7] [--json]
+    .venv/bin/python benchmarks/eager_overhead/run.py [--ops 20000] [--rounds 7] [--json FILE]
 
 Peers that are not installed in this interpreter are left out and named; `--peer-python PATH` runs torch_xla and JAX in
 another environment (`.venv-jax/bin/python` has JAX), between the rounds of ours, so that all see the same machine.
@@ -12,6 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 TORCH = """
 import time, torch
@@ -68,7 +69,7 @@ def main() -> None:
     parser.add_argument("--ops", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there")
     options = parser.parse_args()
     space: dict = {}
     exec(TORCH, space)
@@ -96,8 +97,9 @@ def main() -> None:
         for name, v in found.items()
     }
     if options.json:
-        print(json.dumps({"results": result, "not_installed": sorted(missing)}))
-        return
+        report = {"benchmark": "eager_overhead", "results": result, "not_installed": sorted(missing)}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
     print(f"chain of {options.ops} adds of 256 float32, {options.rounds} rounds")
     for name, r in result.items():
         figures = f"median {r['median_us']:7.2f} us/op, fastest {r['fastest_us']:7.2f}"

@@ -61,7 +61,7 @@ def run_lint(console: Console, args: argparse.Namespace) -> int:
 
 def run_bench(console: Console, args: argparse.Namespace) -> int:
     prepare(console)
-    return bench.run(console, rounds=args.rounds)
+    return bench.run(console, rounds=args.rounds, only=args.only)
 
 
 def run_demo(console: Console, args: argparse.Namespace) -> int:
@@ -109,8 +109,9 @@ def parser() -> argparse.ArgumentParser:
     made = command("lint", run_lint, "formatters, linters and house rules")
     made.add_argument("--fix", action="store_true", help="format and mend what can be mended")
     command("doctor", run_doctor, "check the machine and the installation")
-    made = command("bench", run_bench, "measure what our layers cost")
-    made.add_argument("--rounds", type=int, default=11, help="runs of each kind (default: %(default)s)")
+    made = command("bench", run_bench, "measure against CPU torch and JAX, in time and on the v6e's compiler")
+    made.add_argument("--rounds", type=int, default=7, help="runs of each kind (default: %(default)s)")
+    made.add_argument("--only", action="append", default=[], metavar="NAME", help="only this benchmark (several times)")
     made = command("demo", run_demo, "train a small GPT on the simulated v6e and let it write")
     made.add_argument("--steps", type=int, default=demo.STEPS, help="steps to train (default: %(default)s)")
     made = command("lock", run_lock, "make requirements/*.lock from *.in")
