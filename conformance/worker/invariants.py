@@ -124,7 +124,6 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
 # broadcasts give an element, and round it after each addition.
 _GRADIENTS_IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     "_unsafe_masked_index": _HALVES,
-    "fmod": (torch.bfloat16,),
     "nn.functional.adaptive_avg_pool2d": _HALVES,
     "nn.functional.adaptive_avg_pool3d": _HALVES,
     "nn.functional.avg_pool1d": _HALVES,

@@ -310,6 +310,43 @@ def test_shifts_out_of_range():
     check(lambda x: x << 9, torch.tensor([100, 8], dtype=torch.int8))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_products_with_booleans_keep_what_is_no_number(dtype):
+    x = torch.tensor([math.inf, math.nan, -2.0, 3.0]).to(dtype)
+    mask = torch.tensor([False, False, False, True])
+    check(lambda x, mask: (x * mask, mask * x, x * mask.all()), x, mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_steps_of_halves_are_halves(dtype):
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 300).mul(9).to(dtype)
+    p = torch.rand(300).to(dtype)
+
+    def exact(f):
+        torch.testing.assert_close(f(x.to("tpu"), y.to("tpu"), p.to("tpu")).cpu(), f(x, y, p), rtol=0, atol=0)
+
+    exact(lambda x, y, p: torch.ldexp(x, y))
+    exact(lambda x, y, p: torch.div(x, y, rounding_mode="trunc"))
+    exact(lambda x, y, p: torch.div(x, 0.3, rounding_mode="trunc"))
+    exact(lambda x, y, p: p / (1 - p))
+    check(lambda p: (torch.logit(p), torch.logit(p, 0.2)), p)
+
+
+@pytest.mark.parametrize("f", [torch.logit, torch.ldexp])
+def test_floats_are_not_written_to_integers(f):
+    x = torch.ones(3, dtype=torch.int32, device="tpu")
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+        getattr(x, f.__name__ + "_")(*((x,) if f is torch.ldexp else ()))
+
+
+def test_complex_powers_are_those_of_double_precision():
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 200, dtype=torch.complex64) * 4
+    want = torch.pow(a.to(torch.complex128), b.to(torch.complex128)).to(torch.complex64)
+    torch.testing.assert_close(torch.pow(a.to("tpu"), b.to("tpu")).cpu(), want)
+
+
 def test_integer_powers():
     check(torch.pow, torch.tensor([0, 1, -1, 2, -1]), torch.tensor([-1, -3, -3, -2, -2]))
     check(lambda x: x**5, torch.tensor([3, -2, 10**6]))

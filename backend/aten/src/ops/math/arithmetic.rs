@@ -3,8 +3,8 @@
 use dtype::Class;
 use stablehlo::Value;
 
-use super::common::{Binary, binary, by_way_of, common_type, operands, result_type, unary};
-use crate::{Cx, ElementType, Lowered, OpDef, Result, compute_type};
+use super::common::{Binary, binary, by_way_of, common_type, operand_type, operands, result_type, unary};
+use crate::{Arg, Cx, ElementType, Lowered, OpDef, Result, compute_type};
 
 /// `or` for booleans, else the sum.
 pub(crate) fn plus(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
@@ -103,8 +103,26 @@ fn rsub(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(by_way_of(cx, v, result)?.into())
 }
 
+/// XLA makes of a product with a converted boolean a choice of the factor or zero: infinity times false would be zero.
 fn mul(cx: &mut Cx<'_, '_>) -> Lowered {
-    binary(cx, multiply)
+    let boolean = |name: &str| match cx.call.arg(name) {
+        Some(Arg::Tensor(i)) => cx.call.tensors[*i as usize].element == ElementType::Pred,
+        _ => false,
+    };
+    let element = operand_type(cx, &["self", "other"])?;
+    let names = match (boolean("self"), boolean("other")) {
+        (true, false) => ["other", "self"],
+        (false, true) => ["self", "other"],
+        _ => return binary(cx, multiply),
+    };
+    if !matches!(element.class(), Class::Float | Class::Complex) {
+        return binary(cx, multiply);
+    }
+    let [x] = operands(cx, [names[0]], element)?;
+    let [mask] = operands(cx, [names[1]], ElementType::Pred)?;
+    let zero = cx.full_like(x, 0)?;
+    let hidden = multiply(cx, x, zero)?;
+    Ok(cx.f.select(mask, x, hidden)?.into())
 }
 
 fn neg(cx: &mut Cx<'_, '_>) -> Lowered {

@@ -5,10 +5,10 @@ use stablehlo::Value;
 use stablehlo::ops::Direction;
 
 use super::common::{
-    Binary, binary_float, common_type, compare, compare_to, float_type, operands, unary_float,
+    Binary, binary_float, common_type, compare, compare_to, float_type, operands, result_type, unary_float,
 };
 use super::rounding::{copy_sign, truncate};
-use crate::{Cx, ElementType, ErrorKind, Lowered, OpDef, Result};
+use crate::{Arg, Cx, ElementType, ErrorKind, Lowered, OpDef, Result};
 
 /// Raises torch's error when an integer divisor is zero.
 fn check_divisor(cx: &mut Cx<'_, '_>, b: Value) -> Result<()> {
@@ -82,6 +82,21 @@ fn trunc_quotient(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     }
 }
 
+/// Of halves torch's kernel truncates the quotient rounded to them, but by a single number in single precision.
+fn trunc_of_rounded(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
+    let single = match cx.call.arg("other") {
+        Some(Arg::Tensor(i)) => cx.call.tensors[*i as usize].dims.iter().product::<i64>() == 1,
+        _ => true,
+    };
+    let own = result_type(cx, &["self", "other"])?;
+    if single || !own.is_float() {
+        return trunc_quotient(cx, a, b);
+    }
+    let q = cx.f.divide(a, b)?;
+    let q = cx.rounded(q, own)?;
+    truncate(cx, q)
+}
+
 /// The remainder with the sign of the divisor.
 pub(crate) fn floor_remainder(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Value> {
     let class = cx.element(a)?.class();
@@ -118,7 +133,7 @@ fn in_common_type(cx: &mut Cx<'_, '_>, kernel: Binary) -> Lowered {
 fn div(cx: &mut Cx<'_, '_>) -> Lowered {
     match cx.str("rounding_mode")? {
         Some("floor") => in_common_type(cx, floor_quotient),
-        Some("trunc") => in_common_type(cx, trunc_quotient),
+        Some("trunc") => in_common_type(cx, trunc_of_rounded),
         _ => binary_float(cx, super::arithmetic::divide),
     }
 }
@@ -145,12 +160,14 @@ fn reciprocal(cx: &mut Cx<'_, '_>) -> Lowered {
     unary_float(cx, inverse)
 }
 
-/// `self * 2^other`.
+/// `self * 2^other`; the power has a type of its own, as it has in torch.
 fn ldexp(cx: &mut Cx<'_, '_>) -> Lowered {
     let element = float_type(cx, &["self", "other"])?;
     let [a, b] = operands(cx, ["self", "other"], element)?;
     let two = cx.full_like(b, 2)?;
     let power = cx.f.power(two, b)?;
+    let own = result_type(cx, &["other"])?;
+    let power = cx.rounded(power, own)?;
     Ok(cx.f.multiply(a, power)?.into())
 }
 
