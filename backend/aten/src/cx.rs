@@ -14,6 +14,18 @@ pub struct Inputs {
     tensors: Vec<(Value, Cell<bool>)>,
     scalars: Vec<(Value, Cell<bool>)>,
     random: Option<Value>,
+    sums: Vec<KnownSum>,
+}
+
+/// A value's sum over a dimension that it keeps, known without adding anything up.
+#[derive(Copy, Clone, Debug)]
+pub struct KnownSum {
+    /// The value.
+    pub of: Value,
+    /// The dimension.
+    pub dim: i64,
+    /// The sum, of size 1 there.
+    pub sum: Value,
 }
 
 impl Inputs {
@@ -25,6 +37,16 @@ impl Inputs {
             tensors: unused(tensors),
             scalars: unused(scalars),
             random,
+            sums: Vec::new(),
+        }
+    }
+
+    /// With sums that earlier ops of the program left.
+    #[must_use]
+    pub fn knowing(self, sums: &[KnownSum]) -> Self {
+        Self {
+            sums: sums.to_vec(),
+            ..self
         }
     }
 
@@ -109,6 +131,8 @@ pub struct Produced {
     pub checks: Vec<Check>,
     /// Blocks of 128 random bits used.
     pub random_blocks: u64,
+    /// Sums of its values that an op after it in the same program may want.
+    pub sums: Vec<KnownSum>,
 }
 
 /// What a lowering works with.
@@ -131,6 +155,13 @@ impl<'c, 'a> Cx<'c, 'a> {
             inputs,
             produced: Produced::default(),
         }
+    }
+
+    /// A value's sum over one dimension, of size 1 there, if an earlier op of the program knew it.
+    pub fn known_sum(&self, of: Value, dims: &[i64]) -> Option<Value> {
+        let [dim] = dims else { return None };
+        let found = self.inputs.sums.iter().find(|s| s.of == of && s.dim == *dim);
+        found.map(|s| s.sum)
     }
 
     // ---- arguments by schema name

@@ -24,12 +24,34 @@ pub(super) fn dot_options(element: ElementType) -> DotOptions {
     }
 }
 
+/// [`contract`] for a product that is the result as it is: brains are rounded by the product itself, which sums in single
+/// precision everywhere; a TPU would write the sums first.
+pub(super) fn contract_last(
+    cx: &mut Cx<'_, '_>,
+    a: (Value, &str),
+    b: (Value, &str),
+    out: &str,
+) -> Result<Value> {
+    let element = cx.element(a.0)?;
+    let mut options = dot_options(element);
+    if element == ElementType::BF16 {
+        options.element = Some(element);
+    }
+    contract_by(cx, a, b, out, &options)
+}
+
 /// `einsum`: each letter names a dimension; what is not in `out` is summed. No letter twice in one operand.
-pub(super) fn contract(
+pub(super) fn contract(cx: &mut Cx<'_, '_>, a: (Value, &str), b: (Value, &str), out: &str) -> Result<Value> {
+    let options = dot_options(cx.element(a.0)?);
+    contract_by(cx, a, b, out, &options)
+}
+
+fn contract_by(
     cx: &mut Cx<'_, '_>,
     (a, a_names): (Value, &str),
     (b, b_names): (Value, &str),
     out: &str,
+    options: &DotOptions,
 ) -> Result<Value> {
     let (a, a_names) = sum_lone(cx, a, a_names, b_names, out)?;
     let (b, b_names) = sum_lone(cx, b, b_names, &a_names, out)?;
@@ -45,8 +67,7 @@ pub(super) fn contract(
         lhs_contracting: at(&a_names, &contracted),
         rhs_contracting: at(&b_names, &contracted),
     };
-    let options = dot_options(cx.element(a)?);
-    let product = cx.f.dot_general(a, b, &dims, &options)?;
+    let product = cx.f.dot_general(a, b, &dims, options)?;
     let lone = |names: &str| names.chars().filter(|c| !shared.contains(c)).collect::<Vec<_>>();
     let have: Vec<char> = batch
         .iter()

@@ -4,7 +4,7 @@ use dtype::Class;
 use stablehlo::Value;
 use stablehlo::ops::Direction;
 
-use super::dot::contract;
+use super::dot::{contract, contract_last};
 use super::ex::ex;
 use super::util::{masked, sum};
 use crate::{Cx, ElementType, Error, Lowered, OpDef, Result, compute_type};
@@ -57,12 +57,19 @@ fn product(cx: &mut Cx<'_, '_>, a: (&str, &str), b: (&str, &str), out: &str) -> 
     contract(cx, (x, a.1), (y, b.1), out)
 }
 
+/// [`product`] where it is the whole result.
+fn last_product(cx: &mut Cx<'_, '_>, a: (&str, &str), b: (&str, &str), out: &str) -> Result<Value> {
+    one_type(cx, a.0, b.0)?;
+    let (x, y) = (cx.tensor(a.0)?, cx.tensor(b.0)?);
+    contract_last(cx, (x, a.1), (y, b.1), out)
+}
+
 fn mm(cx: &mut Cx<'_, '_>) -> Lowered {
-    Ok(product(cx, ("self", "ik"), ("mat2", "kj"), "ij")?.into())
+    Ok(last_product(cx, ("self", "ik"), ("mat2", "kj"), "ij")?.into())
 }
 
 fn bmm(cx: &mut Cx<'_, '_>) -> Lowered {
-    Ok(product(cx, ("self", "bik"), ("mat2", "bkj"), "bij")?.into())
+    Ok(last_product(cx, ("self", "bik"), ("mat2", "bkj"), "bij")?.into())
 }
 
 fn mv(cx: &mut Cx<'_, '_>) -> Lowered {

@@ -6,7 +6,7 @@ use stablehlo::ops::GatherDimensions;
 
 use super::ex::{Ex, ex, select};
 use super::util::{all_dims, along, check_range, count, like, mean_keep, opt_as, sum, take_at, up};
-use crate::{Arg, Call, Cx, Dims, ElementType, Error, ErrorKind, Lowered, OpDef, OutMeta, Result};
+use crate::{Arg, Call, Cx, Dims, ElementType, Error, ErrorKind, KnownSum, Lowered, OpDef, OutMeta, Result};
 
 /// The dimension of the classes.
 fn class_dim(rank: usize) -> usize {
@@ -16,7 +16,12 @@ fn class_dim(rank: usize) -> usize {
 /// True at the class that is each sample's target, in the sizes of the input.
 fn is_target(cx: &mut Cx<'_, '_>, target: Value, sizes: &[i64]) -> Result<Value> {
     let dim = class_dim(sizes.len());
-    let element = cx.element(target)?;
+    // A TPU compares 64-bit numbers in halves. What wraps around is out of range, and told by the forward's condition.
+    let element = match i32::try_from(sizes[dim]) {
+        Ok(_) => ElementType::S32,
+        Err(_) => ElementType::S64,
+    };
+    let target = cx.cast(target, element)?;
     let mut kept = sizes.to_vec();
     kept[dim] = 1;
     let classes = cx.f.iota(sizes, element, dim as i64)?;
@@ -125,10 +130,17 @@ fn nll_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let each = select(ignored, 0.0, each).eval(cx)?;
     let mut kept = sizes.to_vec();
     kept[class_dim(sizes.len())] = 1;
-    let each = cx.reshape(each, &kept)?;
-    let each = cx.broadcast_to(each, &sizes)?;
+    let total = cx.reshape(each, &kept)?;
+    let each = cx.broadcast_to(total, &sizes)?;
     let hit = is_target(cx, target, &sizes)?;
-    Ok(select(hit, each, 0.0).eval(cx)?.into())
+    let result = select(hit, each, 0.0).eval(cx)?;
+    // What log_softmax's gradient wants next, as a pass over all classes would find it.
+    cx.produced.sums.push(KnownSum {
+        of: result,
+        dim: class_dim(sizes.len()) as i64,
+        sum: total,
+    });
+    Ok(result.into())
 }
 
 /// For multi_margin_loss: samples by classes, targets, the margin violations of all but the target class, sample weights.

@@ -72,7 +72,10 @@ fn softmax_backward_data(cx: &mut Cx<'_, '_>) -> Lowered {
 fn log_softmax_backward_data(cx: &mut Cx<'_, '_>) -> Lowered {
     let (g, y) = (up(cx, "grad_output")?, up(cx, "output")?);
     let dims = dim_list(cx, y)?;
-    let total = sum_keep(cx, g, &dims)?;
+    let total = match cx.known_sum(g, &dims) {
+        Some(known) => known,
+        None => sum_keep(cx, g, &dims)?,
+    };
     Ok((ex(g) - ex(y).exp() * total).eval(cx)?.into())
 }
 
