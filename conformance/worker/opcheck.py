@@ -253,7 +253,7 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
     for sample in samples_of(op, dtype, grad=True, limit=limit, seed=seed):
         call = Call.of(sample)
         function = op.get_op()
-        double = in_double(op, dtype, grad=True)
+        double = in_double(op, dtype, grad=True, twice=twice)
         try:
             with torch.no_grad():
                 theirs, values = _on_cpu(op, function, call.plain())
