@@ -152,7 +152,7 @@ _GRADIENTS_IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
 
 
 def in_double(op: OpInfo, dtype: torch.dtype, *, grad: bool = False, twice: bool = False) -> bool:
-    """Whether the CPU's result in double precision is the measure; of gradients with ``grad``, of theirs with ``twice``.
+    """Whether the CPU in double precision is the measure, for gradients with ``grad``, for theirs with ``twice``.
 
     Second gradients of halves are not in the second table: formulas of many ops give them, and each op rounds, on both
     sides alike.
