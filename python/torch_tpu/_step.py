@@ -72,7 +72,7 @@ class _Watch:
             return False
         for reference in self.modules.values():
             if (module := reference()) is not None:
-                self.places += _simple(vars(module))
+                self.places += _watched(vars(module), _SIMPLE)
         self.state = self._now()
         return True
 
@@ -103,17 +103,22 @@ class _Watch:
 
 
 _SIMPLE = (int, float, bool, str, type(None))
+# Numbers in these are watched too, one level deep.
+_CONTAINERS = (list, tuple, dict, set)
+_WATCHED = (*_SIMPLE, *_CONTAINERS)
+# Longer ones are data.
+_LONG = 256
 
 
-def _simple(names: dict[str, Any]) -> list[tuple[dict, str]]:
-    return [(names, name) for name, value in names.items() if isinstance(value, _SIMPLE)]
+def _watched(names: dict[str, Any], kinds: tuple[type, ...] = _WATCHED) -> list[tuple[dict, str]]:
+    return [(names, name) for name, value in names.items() if isinstance(value, kinds)]
 
 
 def _places(step: Callable) -> Iterator[tuple[Any, str]]:
     """Where the step's code finds numbers of its own: globals that it names, its closure, its object's attributes."""
     bound = getattr(step, "__self__", None)
     if bound is not None and hasattr(bound, "__dict__"):
-        yield from _simple(vars(bound))
+        yield from _watched(vars(bound))
     function = getattr(step, "__func__", step)
     code = getattr(function, "__code__", None)
     if code is None:
@@ -123,10 +128,10 @@ def _places(step: Callable) -> Iterator[tuple[Any, str]]:
         one = codes.pop()
         names.update(one.co_names)
         codes += [c for c in one.co_consts if isinstance(c, type(code))]
-    yield from ((function.__globals__, n) for n in names if isinstance(function.__globals__.get(n, ...), _SIMPLE))
+    yield from ((function.__globals__, n) for n in names if isinstance(function.__globals__.get(n, ...), _WATCHED))
     for cell in function.__closure__ or ():
         try:
-            simple = isinstance(cell.cell_contents, _SIMPLE)
+            simple = isinstance(cell.cell_contents, _WATCHED)
         except ValueError:  # not set yet
             continue
         if simple:
@@ -134,7 +139,17 @@ def _places(step: Callable) -> Iterator[tuple[Any, str]]:
 
 
 def _values(places: list[tuple[Any, str]]) -> list[Any]:
-    return [holder.get(name, ...) if isinstance(holder, dict) else holder.cell_contents for holder, name in places]
+    found = (holder.get(name, ...) if isinstance(holder, dict) else holder.cell_contents for holder, name in places)
+    return [_frozen(value) for value in found]
+
+
+def _frozen(value: Any) -> Any:
+    if not isinstance(value, _CONTAINERS):
+        return value
+    if len(value) > _LONG:
+        return (id(value), len(value))
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return [(k, v if isinstance(v, _SIMPLE) else id(v)) for k, v in items]
 
 
 def _modes() -> tuple:

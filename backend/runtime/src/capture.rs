@@ -183,7 +183,7 @@ pub unsafe fn end_step(
     abandon();
     let runtime = runtime()?;
     let state = runtime.device(device)?;
-    let Some(mut taken) = window::take(runtime, device) else {
+    let Some(taken) = window::take(runtime, device) else {
         window::flush_all(runtime)?;
         return Ok(None);
     };

@@ -107,13 +107,23 @@ pub(crate) fn clear() {
 }
 
 /// The key of a window: its calls, which storages they share, and which of those are wanted.
-fn key(window: &Window, live: &[bool]) -> Key {
+///
+/// With `fixed` the places of views in storages that the window makes are part of the program: in a graph they are part of
+/// the model's structure, and a compiler makes more of a slice than of a slice at a place it is told at each run.
+fn key(window: &Window, live: &[bool], fixed: bool) -> Key {
     let mut key = Vec::with_capacity(4 * window.nodes.len() + live.len() / 64 + 2);
-    key.push(window.nodes.len() as u64);
+    key.push(window.nodes.len() as u64 | u64::from(fixed) << 32);
     for node in &window.nodes {
         key.push(node.entry.id);
         key.extend(node.slots.iter().map(|s| u64::from(*s)));
         key.extend(node.fresh.iter().map(|f| f.map_or(u64::MAX, u64::from)));
+        if fixed {
+            key.extend(
+                node.offsets()
+                    .filter(|(at, _)| window.makes(*at))
+                    .map(|(_, o)| o as u64),
+            );
+        }
     }
     for bits in live.chunks(64) {
         key.push(
@@ -131,15 +141,17 @@ pub(crate) struct Recipe {
     nodes: Vec<Node>,
     live: Vec<bool>,
     device: usize,
+    fixed: bool,
 }
 
 impl Recipe {
-    pub(crate) fn of(window: &Window, live: &[bool], device: usize) -> Self {
+    pub(crate) fn of(window: &Window, live: &[bool], device: usize, fixed: bool) -> Self {
         Self {
             slots: window.slots.iter().map(|s| s.slot.clone()).collect(),
             nodes: window.nodes.iter().map(of_window).collect(),
             live: live.to_vec(),
             device,
+            fixed,
         }
     }
 
@@ -147,17 +159,17 @@ impl Recipe {
     pub(crate) fn text(window: &Window, first: u64, live: &[bool], device: usize) -> Result<String> {
         let recipe = Self {
             slots: window.filled(first),
-            ..Self::of(window, live, device)
+            ..Self::of(window, live, device, true)
         };
         let name = format!("window_of_{}", recipe.nodes.len());
-        Ok(build(&name, &recipe.slots, &recipe.nodes, &recipe.live)?.text)
+        Ok(build(&name, &recipe.slots, &recipe.nodes, &recipe.live, true)?.text)
     }
 
     /// Builds and compiles; `conditional` allows conditions on data among the results.
     pub(crate) fn cook(&self, runtime: &Runtime, conditional: bool) -> Result<Program> {
         let state = runtime.device(self.device)?;
         let name = format!("window_of_{}", self.nodes.len());
-        let built = build(&name, &self.slots, &self.nodes, &self.live)?;
+        let built = build(&name, &self.slots, &self.nodes, &self.live, self.fixed)?;
         if !conditional && built.results.iter().any(|r| !matches!(r, Produce::Slot(..))) {
             return Err(Error::runtime("a window gave something else than storages"));
         }
@@ -181,14 +193,19 @@ impl Recipe {
 /// A call with the window's numbers of its storages; new tensors are written to storages like others.
 fn of_window(deferred: &Deferred) -> Node {
     let mut node = deferred.entry.node.clone();
-    for source in &mut node.sources {
+    for (i, source) in node.sources.iter_mut().enumerate() {
         if let Source::Device(place) = source {
+            // The entry's is that of its first call.
+            place.view.offset = deferred.offset(i as u32);
             place.slot = deferred.slots[place.slot] as usize;
         }
     }
-    for (target, fresh) in node.targets.iter_mut().zip(&deferred.fresh) {
+    for (k, (target, fresh)) in node.targets.iter_mut().zip(&deferred.fresh).enumerate() {
         match (&mut *target, fresh) {
-            (Target::Write(place), _) => place.slot = deferred.slots[place.slot] as usize,
+            (Target::Write(place), _) => {
+                place.view.offset = deferred.target_offset(k as u32);
+                place.slot = deferred.slots[place.slot] as usize;
+            }
             (Target::Fresh(new), Some(at)) => *target = Target::Write(Box::new(new.place(*at as usize))),
             _ => {}
         }
@@ -208,7 +225,7 @@ pub(crate) fn find(
         // Nobody wants anything of it.
         return None;
     }
-    let key = key(window, live);
+    let key = key(window, live, now);
     let mut known = KNOWN.lock();
     let seen = match known.get(&key) {
         Some(State::Ready(program)) => {
@@ -229,7 +246,7 @@ pub(crate) fn find(
         known.retain(|_, state| matches!(state, State::Compiling));
     }
     known.insert(key.clone(), State::Compiling);
-    let recipe = Recipe::of(window, live, device);
+    let recipe = Recipe::of(window, live, device, now);
     if now {
         drop(known);
         let made = recipe.cook(runtime, true);

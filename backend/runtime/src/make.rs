@@ -70,6 +70,7 @@ pub(crate) fn make(
             &slots,
             std::slice::from_ref(&node),
             &vec![true; slots.len()],
+            false,
         )
     };
     let built = match built {

@@ -65,11 +65,12 @@ struct Found {
     donated: Vec<(Param, u32)>,
 }
 
-/// Builds the program of a window. `live` says of each storage whether its new value is wanted.
-pub(crate) fn build(name: &str, slots: &[Slot], nodes: &[Node], live: &[bool]) -> Result<Built> {
+/// Builds the program of a window. `live` says of each storage whether its new value is wanted; with `fixed` the places of
+/// views in storages that the window makes are constants.
+pub(crate) fn build(name: &str, slots: &[Slot], nodes: &[Node], live: &[bool], fixed: bool) -> Result<Built> {
     // The first pass takes everything as a parameter and tells what was used: an op that fills does not read.
-    let all = pass(name, slots, nodes, live, None)?;
-    Ok(pass(name, slots, nodes, live, Some(&all.1))?.0)
+    let all = pass(name, slots, nodes, (live, fixed), None)?;
+    Ok(pass(name, slots, nodes, (live, fixed), Some(&all.1))?.0)
 }
 
 /// [`build`] for the program that computes an op's result sizes.
@@ -100,10 +101,11 @@ fn pass(
     name: &str,
     slots: &[Slot],
     nodes: &[Node],
-    live: &[bool],
+    (live, fixed): (&[bool], bool),
     found: Option<&Found>,
 ) -> Result<(Built, Found)> {
     compose(name, slots, nodes, found, |window| {
+        window.fixed = fixed;
         for i in 0..nodes.len() {
             window.node(i)?;
         }
@@ -147,6 +149,7 @@ where
             needed: Needed::default(),
             random_blocks: vec![0; nodes.len()],
             sums: Vec::new(),
+            fixed: false,
         };
         let built = body(&mut window);
         let results = window.outputs.iter().map(|(v, _)| *v).collect();
@@ -253,6 +256,7 @@ struct Window<'w, 'a, 'f> {
     needed: Needed,
     random_blocks: Vec<u64>,
     sums: Vec<KnownSum>,
+    fixed: bool,
 }
 
 impl Window<'_, '_, '_> {
@@ -279,6 +283,10 @@ impl Window<'_, '_, '_> {
     fn offset(&mut self, place: &Place, param: Param) -> Result<Option<Value>> {
         if !place.plan.uses_offset() || place.view.offset == 0 {
             return Ok(None);
+        }
+        if self.fixed && self.slots[place.slot].held.is_none() {
+            let offset = self.f.full(&[0i64; 0], ElementType::S64, place.view.offset)?;
+            return Ok(Some(offset));
         }
         self.needed.insert(param);
         // Absent in the second pass only for a tensor that nothing uses.
@@ -394,7 +402,9 @@ impl Window<'_, '_, '_> {
                 }
                 Source::Device(place) => {
                     self.needed.insert(Param::Slot(place.slot as u32));
-                    self.needed.insert(Param::Offset(n as u32, i as u32));
+                    if !self.fixed || self.slots[place.slot].held.is_some() {
+                        self.needed.insert(Param::Offset(n as u32, i as u32));
+                    }
                 }
             }
         }

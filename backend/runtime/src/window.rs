@@ -21,7 +21,7 @@ use crate::dispatch::{Outcome, Returned, ReturnedTensor, random_of};
 use crate::execute::{Bits, Given, execute, expect};
 use crate::fused::{self, Program};
 use crate::glue::Glue;
-use crate::node::{Slot, Target};
+use crate::node::{Slot, Source, Target};
 use crate::origin::Origin;
 use crate::parse::Parsed;
 use crate::pending::check_conditions;
@@ -330,6 +330,11 @@ impl Window {
         Ok((slots, nodes))
     }
 
+    /// Whether a storage held nothing before the window.
+    pub(crate) fn makes(&self, at: u32) -> bool {
+        self.slots[at as usize].slot.held.is_none()
+    }
+
     /// Gives storages back what they held before.
     pub(crate) fn restore(&mut self) {
         for held in &mut self.slots {
@@ -525,6 +530,20 @@ impl Deferred {
     /// Whether the numbers that a program is given are those of another call.
     pub(crate) fn same_numbers(&self, other: &Self) -> bool {
         self.scalars == other.scalars && self.tensors == other.tensors
+    }
+
+    /// For each tensor on the device: its storage's place in the window, and its offset.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = (u32, i64)> {
+        let sources = self.entry.node.sources.iter().enumerate();
+        let sources = sources.filter_map(|(i, source)| match source {
+            Source::Device(place) => Some((self.slots[place.slot], self.offset(i as u32))),
+            Source::Host(_) => None,
+        });
+        let targets = self.entry.node.targets.iter().enumerate();
+        sources.chain(targets.filter_map(|(k, target)| match target {
+            Target::Write(place) => Some((self.slots[place.slot], self.target_offset(k as u32))),
+            _ => None,
+        }))
     }
 
     /// The seed and block that were drawn for it.
