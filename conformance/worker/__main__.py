@@ -13,8 +13,8 @@ import traceback
 os.environ.setdefault("TORCH_TPU_FALLBACK", "error")
 os.environ.setdefault("TORCH_TPU_PLATFORM", "sim")
 if os.environ["TORCH_TPU_PLATFORM"] == "sim":
-    # A test's time is its programs' compilation: without LLVM's optimizations and XLA's MLIR emitters a third of it. What
-    # is tested is the program; how XLA makes code for this processor is not ours.
+    # A test's time is its programs' compilation: without LLVM's optimizations and XLA's MLIR emitters a third of it.
+    # What is tested is the program; how XLA makes code for this processor is not ours.
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 
 import torch

@@ -176,7 +176,14 @@ pub(crate) fn drop_unused() -> usize {
     else {
         return 0;
     };
-    let gone: Vec<_> = cache.extract_if(|_, found| used(found) <= oldest).collect();
+    let mut gone = Vec::new();
+    cache.retain(|_, found| {
+        let stays = used(found) > oldest;
+        if !stays {
+            gone.push(found.clone());
+        }
+        stays
+    });
     // Unloading programs takes time, which others need not wait for.
     drop(guard);
     tracing::debug!(programs = gone.len(), "the longest unused programs are let go");
