@@ -371,9 +371,12 @@ pub(crate) fn cache_stats<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> 
     Ok(out)
 }
 
-/// What was compiled: for each op, line or None, seconds, whether there was a program of the op before, what changed.
+/// Op, line or None, seconds, whether there was a program of the op before, what changed.
+type Recompile = (String, Option<String>, f64, bool, Vec<String>);
+
+/// What was compiled.
 #[pyfunction]
-pub(crate) fn recompiles() -> Vec<(String, Option<String>, f64, bool, Vec<String>)> {
+pub(crate) fn recompiles() -> Vec<Recompile> {
     let all = runtime::recompiles().into_iter();
     all.map(|one| {
         let line = match one.origin.issued {
