@@ -87,9 +87,8 @@ def show(table: list[dict]) -> None:
         noted = f"{row['ratio_to_noted']:.3f}" if "ratio_to_noted" in row else "-"
         most = f"<= {row['most']}" if row["most"] else ""
         verdict = "" if not row["most"] or "ratio" not in row else "met" if row["ratio"] <= row["most"] else "missed"
-        print(
-            f"  {row['name']:20} {cells[0]:>12} {cells[1]:>12} {ratio:>7}  {most:8} {cells[2]:>12} {noted:>7}  {verdict}"
-        )
+        figures = f"{cells[0]:>12} {cells[1]:>12} {ratio:>7}  {most:8} {cells[2]:>12} {noted:>7}"
+        print(f"  {row['name']:20} {figures}  {verdict}")
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def summary(reports: dict[str, Json]) -> list[Json]:
     for name, value in gpt.get("ratios", {}).items():
         add("gpt_step", name, value, "ratio")
     for r in reports.get("gpt2_v6e", {}).get("results", []):
-        if "ratio" in r:
+        if r["most"] and "ratio" in r:
             add("gpt2_v6e", f"{r['name']}, ours / JAX", r["ratio"], "ratio")
     return rows
 
