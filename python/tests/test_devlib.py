@@ -180,7 +180,11 @@ def test_stage_selection() -> None:
     assert every == [step for step in tests.STEPS if step.default]
     assert [s.name for s in tests.selected(fast=False, only=["conformance suite"])] == ["conformance suite"]
     assert {step.name for step in every} - {step.name for step in fast} >= {"AddressSanitizer", "JAX on the simulator"}
-    assert [step.name for step in tests.selected(fast=False, only=["pytest"])] == ["pytest", "pytest, slow"]
+    assert [step.name for step in tests.selected(fast=False, only=["pytest"])] == [
+        "pytest, ops",
+        "pytest",
+        "pytest, slow",
+    ]
     with pytest.raises(DevError, match="no stage is called nothing"):
         tests.selected(fast=False, only=["nothing"])
 
