@@ -1,5 +1,7 @@
 """torch_tpu.explain_recompiles."""
 
+import re
+
 import torch
 import torch_tpu
 
@@ -45,6 +47,7 @@ def test_the_report_is_readable() -> None:
         torch.sinc(torch.zeros(length, device="tpu"))
     report = str(torch_tpu.explain_recompiles())
     assert "aten::sinc at " in report
-    assert "sizes of self: [73] -> [74]" in report or "sizes of self: [71] -> [74]" in report
+    # Which of the equally similar programs before is named does not matter.
+    assert re.search(r"sizes of self: \[[\d, ]*\] -> \[74\]", report)
     assert str(torch_tpu.explain_recompiles(reset=True)) == report
     assert str(torch_tpu.explain_recompiles()) == "nothing was compiled"
