@@ -161,6 +161,11 @@ pub(crate) fn insert(key: Key, found: Found) {
     }
 }
 
+/// Whether so many programs are held that they may be why another one cannot be made.
+pub(crate) fn many() -> bool {
+    CACHE.read().as_ref().is_some_and(|cache| cache.len() >= 1024)
+}
+
 /// Lets the longest unused quarter of the programs go; how many.
 pub(crate) fn drop_unused() -> usize {
     let mut guard = CACHE.write();

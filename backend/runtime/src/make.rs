@@ -188,7 +188,7 @@ pub(crate) fn compile(
     let attempt = || runtime.client.compile(&Program::mlir(text), &runtime.options);
     // A plugin that runs out of what programs take (memory of the device, mappings) says so in its own ways.
     let compiled = attempt().or_else(|error| match error.code() {
-        Code::Internal | Code::ResourceExhausted if cache::drop_unused() > 0 => attempt(),
+        Code::Internal | Code::ResourceExhausted if cache::many() && cache::drop_unused() > 0 => attempt(),
         _ => Err(error),
     });
     let compiled = compiled.map_err(|e| {
