@@ -156,9 +156,9 @@ def jax(console: Console) -> Counts:
 
 # What the op tests read: see python/tests/conftest.py.
 SAMPLE = "TORCH_TPU_TEST_SAMPLE"
-# Without LLVM's optimizations a program compiles in two thirds of the time, which is most of the time of a test of an op.
-# (Without XLA's MLIR emitters it takes a third, but they alone convert to every byte float rightly.) The other folders run
-# what users run.
+# Without LLVM's optimizations a program compiles in two thirds of the time, which is most of the time of a test of an
+# op. (Without XLA's MLIR emitters it takes a third, but they alone convert to every byte float rightly.) The other
+# folders run what users run.
 QUICK_COMPILES = "--xla_backend_optimization_level=0"
 # Folders whose tests train, start processes or compile much.
 SLOW_FOLDERS = ("examples", "device")
