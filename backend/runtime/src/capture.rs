@@ -18,7 +18,7 @@ use crate::parse::storage;
 use crate::pending::check_conditions;
 use crate::program::{Param, Produce};
 use crate::storage::{Content, Dense, Storage};
-use crate::window::{self, Deferred, Held};
+use crate::window::{self, Deferred, Held, Window};
 use crate::{Error, Result, runtime};
 
 thread_local! {
@@ -113,6 +113,20 @@ fn position(list: &[*const c_void], held: &Held) -> Option<u32> {
     list.iter().position(|p| *p == held.pointer()).map(|i| i as u32)
 }
 
+/// Ends a capture: what was put off, or `None` where something looked at a value in between; then all of it has run.
+fn captured(device: usize) -> Result<Option<(&'static Runtime, &'static DeviceState, Window)>> {
+    abandon();
+    let runtime = runtime()?;
+    let state = runtime.device(device)?;
+    match window::take(runtime, device) {
+        Some(taken) => Ok(Some((runtime, state, taken))),
+        None => {
+            window::flush_all(runtime)?;
+            Ok(None)
+        }
+    }
+}
+
 /// Ends the capture: the ops run, and are kept as a program if they can be: not when something looked at a value in
 /// between, nor when a new tensor is neither forgotten nor among the outputs.
 ///
@@ -123,11 +137,7 @@ pub unsafe fn end_capture(
     outputs: &[*const c_void],
     device: usize,
 ) -> Result<Option<Capture>> {
-    abandon();
-    let runtime = runtime()?;
-    let state = runtime.device(device)?;
-    let Some(mut taken) = window::take(runtime, device) else {
-        window::flush_all(runtime)?;
+    let Some((runtime, state, mut taken)) = captured(device)? else {
         return Ok(None);
     };
     let live = taken.live();
@@ -180,11 +190,7 @@ pub unsafe fn end_step(
     outputs: &[*const c_void],
     device: usize,
 ) -> Result<Option<Capture>> {
-    abandon();
-    let runtime = runtime()?;
-    let state = runtime.device(device)?;
-    let Some(taken) = window::take(runtime, device) else {
-        window::flush_all(runtime)?;
+    let Some((runtime, state, taken)) = captured(device)? else {
         return Ok(None);
     };
     let live = taken.live();
