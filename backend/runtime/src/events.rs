@@ -13,6 +13,8 @@ struct Shared {
     left: AtomicUsize,
     done: Mutex<Option<std::result::Result<Instant, String>>>,
     changed: Condvar,
+    /// What it waits for; nothing once it has happened.
+    results: Mutex<Vec<Arc<dyn pjrt::Event>>>,
 }
 
 impl Shared {
@@ -25,6 +27,25 @@ impl Shared {
             *done = Some(Ok(Instant::now()));
         }
         self.changed.notify_all();
+    }
+
+    /// Finishes if all results are there. A plugin's thread calls `finish_one` some time after those who wait for a
+    /// result go on, so that work known to be done may not have been told yet.
+    fn settle(&self) -> Result<()> {
+        if self.done.lock().is_some() {
+            self.results.lock().clear();
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        for result in self.results.lock().iter() {
+            if !result.is_ready()? {
+                return Ok(());
+            }
+            outcome = outcome.and(result.wait().map_err(|e| e.to_string()));
+        }
+        self.done.lock().get_or_insert(outcome.map(|()| Instant::now()));
+        self.changed.notify_all();
+        Ok(())
     }
 }
 
@@ -48,6 +69,7 @@ impl Event {
                 continue;
             }
             shared.left.fetch_add(1, Ordering::AcqRel);
+            shared.results.lock().push(ready.clone());
             let theirs = shared.clone();
             ready.on_ready(Box::new(move |outcome| theirs.finish_one(outcome)))?;
         }
@@ -57,6 +79,7 @@ impl Event {
 
     /// Whether it has happened.
     pub fn query(&self) -> Result<bool> {
+        self.0.settle()?;
         match &*self.0.done.lock() {
             None => Ok(false),
             Some(Ok(_)) => Ok(true),

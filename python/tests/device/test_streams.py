@@ -42,6 +42,19 @@ def test_streams_wait_for_each_other() -> None:
     assert (y == 64).all()
 
 
+def test_an_event_has_happened_once_its_stream_is_done() -> None:
+    # The plugin tells an event of a result some time after those who wait for the result go on.
+    stream, x = torch.tpu.Stream(), torch.ones(64, 64, device="tpu")
+    for _ in range(1000):
+        with torch.tpu.stream(stream):
+            y = x @ x
+            event = stream.record_event()
+        stream.synchronize()
+        assert stream.query()
+        assert event.query()
+    assert (y == 64).all()
+
+
 def test_events_measure_the_work_between_them() -> None:
     start, end = torch.tpu.Event(enable_timing=True), torch.tpu.Event(enable_timing=True)
     x = torch.randn(256, 256, device="tpu")
