@@ -91,6 +91,15 @@ def _picked(call: object, result: tuple[Tensor, Tensor], distinct: bool) -> tupl
     return values, source.gather(dim, indices), once
 
 
+def _permutation(call: object, indices: Tensor) -> tuple[Tensor, bool]:
+    """What an unstable sort's indices point to, and that they name each place once."""
+    dim = call.kwargs.get("dim", call.args[0] if call.args else -1)
+    if not indices.dim():
+        return call.input, bool(indices == 0)
+    places = torch.arange(indices.shape[dim]).view([-1] + [1] * (indices.dim() - 1 - dim % indices.dim()))
+    return call.input.gather(dim, indices), bool((indices.sort(dim).values == places).all())
+
+
 # For each op that chooses among equal elements: whether it names several in each slice.
 _CHOOSING: dict[str, bool] = {"topk": True, "kthvalue": False}
 # For each op that moves elements and is not asked to keep the order of equal ones: which argument names the dimension.
@@ -106,6 +115,7 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     # A half is rounded after each addition.
     "_segment_reduce": _HALVES,
     "index_reduce": _HALVES,
+    "_unsafe_masked_index_put_accumulate": _HALVES,
     # As `x * rstd - mean * rstd`, each product a half: not zero where all elements are equal.
     "native_layer_norm": _HALVES,
     # Each step from a coordinate to a weight is a half: bfloat16 knows not even the places of a row of 300.
@@ -116,7 +126,11 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     "pow": (torch.complex64,),
     "__rpow__": (torch.complex64,),
     # Small products are added in one chain.
+    "addbmm": (torch.complex64,),
     "baddbmm": (torch.complex64,),
+    # Small tensors: the product with alpha is rounded to a half, that of large ones is not.
+    "add": _HALVES,
+    "sub": _HALVES,
     # The quotient of the greatest singular value and the least: an error in the least is an error in all digits.
     "linalg.cond": _SINGLES,
 }
@@ -177,6 +191,8 @@ def comparable(op: OpInfo, call: object, ours: object, theirs: object) -> tuple[
         several = _CHOOSING[op.name]
         here = tuple(t.cpu() for t in ours)
         return _picked(call, here, several), _picked(call, tuple(theirs), several)
+    if op.name == "argsort" and not call.kwargs.get("stable"):
+        return _permutation(call, ours.cpu()), _permutation(call, theirs)
     reduce = _INVARIANTS.get(op.name)
     if reduce is None:
         return ours, theirs

@@ -32,8 +32,9 @@ _UNINITIALIZED = (
     "resize_as_",
 )
 
-# Random without this argument, though two seeds may choose alike.
+# Random without this argument, though two seeds may choose alike: nothing is an argument that no call has.
 _RANDOM_UNLESS = {
+    "bernoulli": "",
     "nn.functional.fractional_max_pool2d": "_random_samples",
     "nn.functional.fractional_max_pool3d": "_random_samples",
 }

@@ -143,9 +143,11 @@ pub fn functional_name(name: &str) -> &str {
 /// The lowering of `name` (`add_`) with overload (`Tensor`), if there is one.
 pub fn find(name: &str, overload: &str) -> Option<&'static OpDef> {
     let table = &*BY_NAME;
-    let exact = (!overload.is_empty()).then(|| format!("{name}.{overload}"));
-    exact
-        .and_then(|n| table.get(n.as_str()))
+    let exact = |overload: &str| table.get(format!("{name}.{overload}").as_str());
+    // The overload `no_stats_out` is `no_stats` that writes to what it is given.
+    let functional = overload.strip_suffix("_out");
+    exact(overload)
+        .or_else(|| functional.and_then(exact))
         .or_else(|| table.get(name))
         .or_else(|| table.get(functional_name(name)))
         .copied()
@@ -163,6 +165,8 @@ mod tests {
         }
         assert_eq!(find("add_", "Tensor").unwrap().name, "add");
         assert!(find("no_such_op", "").is_none());
+        let batch_norm = find("_native_batch_norm_legit", "no_stats_out").unwrap();
+        assert_eq!(batch_norm.name, "_native_batch_norm_legit.no_stats");
         assert_eq!(functional_name("__iand__"), "__iand__");
     }
 }
