@@ -67,7 +67,7 @@ fn _fft_r2c(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 /// As MKL leaves its output: what is not transformed varies slowest, then what is, each by the input's strides, and last
-/// the halved dimension.
+/// the halved dimension, or the one made whole again.
 fn transformed_last(call: &Call, strides: &[&[i64]], made: &mut [Option<Made>]) {
     let (Some((sizes, strides)), Some(Arg::Ints(dims))) = (lies(call, strides, "self"), call.arg("dim"))
     else {
@@ -148,5 +148,5 @@ fn _fft_c2r(cx: &mut Cx<'_, '_>) -> Lowered {
 pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("_fft_r2c", _fft_r2c).amend(transformed_last),
     OpDef::new("_fft_c2c", _fft_c2c),
-    OpDef::new("_fft_c2r", _fft_c2r),
+    OpDef::new("_fft_c2r", _fft_c2r).amend(transformed_last),
 ];

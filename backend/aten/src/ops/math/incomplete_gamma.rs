@@ -4,7 +4,6 @@ use stablehlo::Value;
 use stablehlo::ops::Direction;
 
 use super::common::{compare, compare_to, float_type, offset, operands, replace, scale};
-use super::special::polynomial;
 use crate::{Cx, ElementType, Error, Lowered, OpDef, Result};
 
 /// Coefficients of Temme's expansion: a row for each power of `1 / a`, a column for each of `eta`; as many of either as
@@ -214,6 +213,29 @@ fn iterate<'a>(
     )?)
 }
 
+/// A state after so many steps, each told its number. A loop, as compilers for the TPU unroll no double precision in
+/// reasonable time: each operation on it is some twenty of theirs.
+fn repeat<'a>(
+    cx: &mut Cx<'_, 'a>,
+    times: usize,
+    state: &[Value],
+    step: impl FnOnce(&mut stablehlo::FunctionBuilder<'a>, Value, &[Value]) -> stablehlo::Result<Vec<Value>>,
+) -> Result<Vec<Value>> {
+    let [count, one, most] = [0, 1, times as i64].map(|n| cx.full(&[], ElementType::S64, n));
+    let (count, one, most) = (count?, one?, most?);
+    let first = [&[count], state].concat();
+    let mut done = cx.f.while_(
+        &first,
+        |f, v| Ok(vec![f.compare(v[0], most, Direction::Lt)?]),
+        |f, v| {
+            let mut next = step(f, v[0], &v[1..])?;
+            next.insert(0, f.add(v[0], one)?);
+            Ok(next)
+        },
+    )?;
+    Ok(done.split_off(1))
+}
+
 /// The lower function by its power series (DLMF 8.11.4).
 fn lower_series(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Result<Value> {
     let one = cx.full_like(a, 1)?;
@@ -235,16 +257,17 @@ fn lower_series(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Resul
 /// The upper function for small `x` (DLMF 8.7.3).
 fn upper_series(cx: &mut Cx<'_, '_>, a: Value, x: Value) -> Result<Value> {
     // Used up to x = 1.1, where the 24th term is below the precision.
-    const TERMS: i32 = 24;
-    let mut sum = cx.full_like(a, 0)?;
-    let mut fac = cx.full_like(a, 1)?;
-    for n in 1..=TERMS {
-        let by = scale(cx, x, -1.0 / f64::from(n))?;
-        fac = cx.f.multiply(fac, by)?;
-        let up = offset(cx, a, f64::from(n))?;
-        let term = cx.f.divide(fac, up)?;
-        sum = cx.f.add(sum, term)?;
-    }
+    const TERMS: usize = 24;
+    let (zero, one) = (cx.full_like(a, 0)?, cx.full_like(a, 1)?);
+    let minus = cx.f.negate(x)?;
+    let done = repeat(cx, TERMS, &[one, one, zero], |f, _, v| {
+        let by = f.divide(minus, v[0])?;
+        let fac = f.multiply(v[1], by)?;
+        let up = f.add(a, v[0])?;
+        let term = f.divide(fac, up)?;
+        Ok(vec![f.add(v[0], one)?, fac, f.add(v[2], term)?])
+    })?;
+    let sum = done[2];
     let log = cx.f.log(x)?;
     let power = cx.f.multiply(a, log)?;
     let up = offset(cx, a, 1.0)?;
@@ -310,6 +333,29 @@ fn upper_fraction(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Res
     Ok(cx.f.multiply(done[9], fac)?)
 }
 
+/// The double series of Temme's expansion, by Horner's rule in both.
+fn temme_sum(cx: &mut Cx<'_, '_>, eta: Value, inverse: Value) -> Result<Value> {
+    let (rows, columns) = (TEMME.len(), TEMME[0].len());
+    let highest_first: Vec<f64> = TEMME.iter().flatten().rev().copied().collect();
+    let table = cx.f.constant(&[rows as i64, columns as i64], &highest_first)?;
+    let (zero, first) = (cx.full_like(eta, 0)?, cx.full(&[], ElementType::S64, 0)?);
+    let dims = cx.dims(eta)?;
+    let done = repeat(cx, rows, &[zero], |f, at, v| {
+        let row = f.dynamic_slice(table, &[at, first], &[1, columns as i64])?;
+        let mut c = zero;
+        for k in 0..columns as i64 {
+            let one = f.slice(row, &[0, k], &[1, k + 1], &[1, 1])?;
+            let one = f.reshape(one, &[] as &[i64])?;
+            let one = f.broadcast_in_dim(one, &dims[..], &[])?;
+            c = f.multiply(c, eta)?;
+            c = f.add(c, one)?;
+        }
+        let sum = f.multiply(v[0], inverse)?;
+        Ok(vec![f.add(sum, c)?])
+    })?;
+    Ok(done[0])
+}
+
 /// Temme's uniform expansion for a large `a` near `x` (DLMF 8.12.3 and 8.12.4).
 fn temme(cx: &mut Cx<'_, '_>, a: Value, x: Value, lower: bool) -> Result<Value> {
     let sign = if lower { -1.0 } else { 1.0 };
@@ -330,14 +376,7 @@ fn temme(cx: &mut Cx<'_, '_>, a: Value, x: Value, lower: bool) -> Result<Value> 
     let body = scale(cx, body, 0.5)?;
     let one = cx.full_like(a, 1)?;
     let inverse = cx.f.divide(one, a)?;
-    let mut sum = cx.full_like(a, 0)?;
-    for row in TEMME.iter().rev() {
-        let mut highest_first = *row;
-        highest_first.reverse();
-        let c = polynomial(cx, eta, &highest_first)?;
-        sum = cx.f.multiply(sum, inverse)?;
-        sum = cx.f.add(sum, c)?;
-    }
+    let sum = temme_sum(cx, eta, inverse)?;
     let square = cx.f.multiply(at, at)?;
     let square = cx.f.negate(square)?;
     let e = cx.f.exponential(square)?;
