@@ -196,6 +196,19 @@ bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
   }
 }
 
+// As torch's own iterator: what is written may be an operand, not a part of one.
+void Call::check_overlap(size_t written) const {
+  const auto& target = (*stack_)[first_ + written].toTensor();
+  at::assert_no_internal_overlap(target);
+  if (!info_.pointwise) return;
+  for (size_t i = 0; i < info_.kinds.size(); i++) {
+    const auto& value = (*stack_)[first_ + i];
+    if (i == written || !value.isTensor()) continue;
+    const auto& operand = value.toTensor();
+    if (operand.defined() && operand.is_alias_of(target)) at::assert_no_partial_overlap(target, operand);
+  }
+}
+
 Status Call::run() {
   const size_t count = info_.kinds.size();
   // Results may have torch's default dtype: another one than float32 is a part of the program's key.
@@ -210,7 +223,7 @@ Status Call::run() {
       const auto& value = (*stack_)[first_ + i];
       if (C10_UNLIKELY(!add(value, info_.tags[i], &args_[i]))) return kNoLowering;
       if (C10_UNLIKELY(info_.written[i]) && !info_.fills && value.isTensor() && value.toTensor().defined()) {
-        at::assert_no_internal_overlap(value.toTensor());
+        check_overlap(i);
       }
     }
     if (C10_UNLIKELY(lazy_)) {

@@ -21,6 +21,7 @@ struct OpInfo {
   std::vector<bool> return_list;
   bool structured = false;  // its composite kernel checks, makes the result and calls out=
   bool indices = false;     // takes a list of indices that may be masks or live on the host
+  bool pointwise = false;   // its kernels iterate over operands of one broadcast size
   bool fills = false;       // may write one element several times: all get the same number
   enum { kUnknown, kYes, kNo } decomposed = kUnknown;  // whether torch has a decomposition
 };
@@ -45,6 +46,7 @@ class Call {
   template <class T>
   T* allocate(size_t count);
   void resolve();
+  void check_overlap(size_t written) const;
   void add_result(const at::Tensor& tensor);
   std::vector<at::Tensor> written_tensors(const torch::jit::Stack& stack) const;
   void push_results(const Results& results);

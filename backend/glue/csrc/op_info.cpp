@@ -70,6 +70,7 @@ OpInfo make(const c10::OperatorHandle& op) {
   OpInfo info;
   const auto& own = op.operator_name().name;
   info.structured = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  info.pointwise = op.hasTag(at::Tag::pointwise);
   info.fills = own == "aten::fill_" || own == "aten::zero_";
   const auto& schema = op.schema();
   std::vector<SchemaArg> described;

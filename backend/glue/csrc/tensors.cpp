@@ -152,7 +152,10 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool) {
   at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
   if (dst.numel() == 0) return dst;
   if (src.device().type() == kType) src = resolved(src);
-  if (dst.device().type() == kType) at::assert_no_internal_overlap(dst);
+  if (dst.device().type() == kType) {
+    at::assert_no_internal_overlap(dst);
+    if (src.is_alias_of(dst)) at::assert_no_partial_overlap(dst, src);
+  }
   at::Tensor target = dst;
   at::Tensor owned;
   if (dst.device().type() == kType && (dst.is_conj() || dst.is_neg())) {

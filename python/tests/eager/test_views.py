@@ -157,3 +157,31 @@ def test_writing_to_overlapping_memory_is_refused_as_on_the_cpu():
         for write in (lambda x: x.add_(1), lambda x: x.copy_(torch.ones(3, 2))):
             with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
                 write(x)
+
+
+PARTIAL_OVERLAPS = {
+    "out": lambda x: torch.add(x[:8], 1, out=x[2:]),
+    "copy_": lambda x: x[2:].copy_(x[:8]),
+    "add_": lambda x: x[2:].add_(x[:8]),
+    "comparison": lambda x: torch.maximum(x[:8], x[1:9], out=x[2:]),
+    "transposed": lambda x: x[:9].view(3, 3).mul_(x[:9].view(3, 3).t()),
+}
+
+
+@pytest.mark.parametrize("name", PARTIAL_OVERLAPS)
+def test_writing_to_a_part_of_an_operand_is_refused_as_on_the_cpu(name):
+    for device in ("cpu", "tpu"):
+        x = torch.arange(10.0, device=device)
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to"):
+            PARTIAL_OVERLAPS[name](x)
+        assert torch.equal(x.cpu(), torch.arange(10.0))
+
+
+def test_writing_to_an_operand_itself_or_beside_it_is_not_refused():
+    for device in ("cpu", "tpu"):
+        x = torch.arange(10.0, device=device)
+        x[:5].add_(x[5:])
+        x[:5].mul_(x[:5])
+        torch.sub(x[5:], 1, out=x[5:])
+        x[:5].copy_(x[:5])
+        assert x.tolist() == [25.0, 49.0, 81.0, 121.0, 169.0, 4.0, 5.0, 6.0, 7.0, 8.0]

@@ -468,3 +468,8 @@ def test_gradients_of_one(name):
         return torch.autograd.grad(function(name)(a).sum(), a)
 
     check(f, torch.rand(5) * 0.8 + (1.1 if name == "acosh" else 0.1))
+
+
+@pytest.mark.parametrize("name", ["sinh", "cosh", "exp", "expm1", "tanh"])
+def test_exponentials_near_the_greatest_number(name):
+    check(getattr(torch, name), torch.tensor([88.8, -88.8, 88.3, 30.0, -30.0, 10.5, -9.5, 120.0, -120.0]))

@@ -29,10 +29,6 @@ kernels! {
     arc_cosine = chlo_acos;
     /// Inverse tangent.
     arc_tangent = chlo_atan;
-    /// Hyperbolic sine.
-    hyperbolic_sine = chlo_sinh;
-    /// Hyperbolic cosine.
-    hyperbolic_cosine = chlo_cosh;
     /// Hyperbolic tangent.
     hyperbolic_tangent = tanh;
     /// Inverse hyperbolic sine.
@@ -41,6 +37,40 @@ kernels! {
     area_cosine = chlo_acosh;
     /// Inverse hyperbolic tangent.
     area_tangent = chlo_atanh;
+}
+
+/// Hyperbolic sine.
+pub(crate) fn hyperbolic_sine(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
+    let near = cx.f.chlo_sinh(x)?;
+    let Some((far, size)) = half_exponential(cx, x)? else {
+        return Ok(near);
+    };
+    let below = compare_to(cx, x, Direction::Lt, 0)?;
+    let minus = cx.f.negate(size)?;
+    let size = cx.f.select(below, minus, size)?;
+    Ok(cx.f.select(far, size, near)?)
+}
+
+/// Hyperbolic cosine.
+pub(crate) fn hyperbolic_cosine(cx: &mut Cx<'_, '_>, x: Value) -> Result<Value> {
+    let near = cx.f.chlo_cosh(x)?;
+    Ok(match half_exponential(cx, x)? {
+        Some((far, size)) => cx.f.select(far, size, near)?,
+        None => near,
+    })
+}
+
+/// Where `|x|` is large, and `e^|x| / 2` as a product: chlo adds the logarithm of a half to `x`, which rounds it.
+fn half_exponential(cx: &mut Cx<'_, '_>, x: Value) -> Result<Option<(Value, Value)>> {
+    if cx.element(x)?.is_complex() {
+        return Ok(None);
+    }
+    let size = cx.f.abs(x)?;
+    let far = compare_to(cx, size, Direction::Gt, 10)?;
+    let root = scale(cx, size, 0.5)?;
+    let root = cx.f.exponential(root)?;
+    let half = scale(cx, root, 0.5)?;
+    Ok(Some((far, cx.f.multiply(half, root)?)))
 }
 
 fn atan2(cx: &mut Cx<'_, '_>) -> Lowered {
