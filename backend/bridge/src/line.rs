@@ -162,8 +162,8 @@ pub(crate) fn issued() -> Option<Issued> {
             let Some(frame) = Frame::innermost(layout) else {
                 return last();
             };
-            let line = met(layout, frame).or_else(|| ask(Some((layout, frame))))?;
-            Some(said(line))
+            let line = met(layout, frame).or_else(|| ask(Some((layout, frame))));
+            line.map(said).or_else(last)
         }
         _ => {
             // SAFETY: asks for a thread-local value; needs no lock.

@@ -222,12 +222,15 @@ fn trace(cx: &mut Cx<'_, '_>) -> Lowered {
 /// How many elements fall in each of equal bins between min and max.
 fn histc(cx: &mut Cx<'_, '_>) -> Lowered {
     let x = cx.tensor("self")?;
+    // The place of a half is found by steps that are halves.
+    let narrow = cx.element(x)?;
     let x = cx.up(x)?;
     let element = cx.element(x)?;
     let bins = cx.int("bins")?;
     let n: i64 = cx.dims(x)?.iter().product();
     let x = cx.reshape(x, &[n])?;
     let (low, high) = (cx.scalar("min", element)?, cx.scalar("max", element)?);
+    let (low, high) = (cx.rounded(low, narrow)?, cx.rounded(high, narrow)?);
     let unset = cx.f.compare(low, high, Direction::Eq)?;
     let (least, most) = (
         reduce(cx, x, &[0], Reducer::Min)?,
@@ -241,8 +244,10 @@ fn histc(cx: &mut Cx<'_, '_>) -> Lowered {
     let flat = cx.f.compare(low, high, Direction::Eq)?;
     let one = cx.full_like(low, 1)?;
     let (below, above) = (cx.f.subtract(low, one)?, cx.f.add(high, one)?);
+    let (below, above) = (cx.rounded(below, narrow)?, cx.rounded(above, narrow)?);
     let (low, high) = (cx.f.select(flat, below, low)?, cx.f.select(flat, above, high)?);
     let width = cx.f.subtract(high, low)?;
+    let width = cx.rounded(width, narrow)?;
     let (low_, high_, width) = (
         cx.broadcast_to(low, &[n])?,
         cx.broadcast_to(high, &[n])?,
@@ -252,8 +257,13 @@ fn histc(cx: &mut Cx<'_, '_>) -> Lowered {
     let le = cx.f.compare(x, high_, Direction::Le)?;
     let inside = cx.f.and(ge, le)?;
     let from = cx.f.subtract(x, low_)?;
-    let scaled = super::common::scale(cx, from, bins as f64)?;
+    let from = cx.rounded(from, narrow)?;
+    let many = cx.full_like(x, bins as f64)?;
+    let many = cx.rounded(many, narrow)?;
+    let scaled = cx.f.multiply(from, many)?;
+    let scaled = cx.rounded(scaled, narrow)?;
     let place = cx.f.divide(scaled, width)?;
+    let place = cx.rounded(place, narrow)?;
     let place = cx.f.convert(place, ElementType::S32)?;
     let last = cx.full_like(place, bins - 1)?;
     let place = cx.f.minimum(place, last)?;

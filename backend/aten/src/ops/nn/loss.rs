@@ -143,11 +143,8 @@ fn soft_margin_loss(cx: &mut Cx<'_, '_>) -> Lowered {
     let (x, t) = pair(cx)?;
     let e = (-ex(t) * x).exp().eval(cx)?;
     // Torch keeps the exponential in the type of the arguments, where in half precision it may be infinite.
-    let e = match cx.meta("self")?.element {
-        ElementType::F16 => cx.f.reduce_precision(e, 5, 10)?,
-        ElementType::BF16 => cx.f.reduce_precision(e, 8, 7)?,
-        _ => e,
-    };
+    let narrow = cx.meta("self")?.element;
+    let e = cx.rounded(e, narrow)?;
     finish(cx, ex(e).ln_1p())
 }
 

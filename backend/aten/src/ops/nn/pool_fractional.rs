@@ -7,15 +7,6 @@ use super::pool_max::{better, by_indices, planes, start};
 use super::util::{like, window_list};
 use crate::{Cx, ElementType, Lowered, OpDef, Result};
 
-/// Rounds to a narrow type, as torch does after each operation on one.
-fn rounded(cx: &mut Cx<'_, '_>, v: Value, element: ElementType) -> Result<Value> {
-    Ok(match element {
-        ElementType::F16 => cx.f.reduce_precision(v, 5, 10)?,
-        ElementType::BF16 => cx.f.reduce_precision(v, 8, 7)?,
-        _ => v,
-    })
-}
-
 /// Where windows start, for each row of random numbers: `int((i + u) α) - int(u α)`, and the last one at the end.
 fn starts(
     cx: &mut Cx<'_, '_>,
@@ -35,17 +26,17 @@ fn starts(
         cx.full(&[], element, (output - 1) as f64)?,
     );
     let alpha = cx.f.divide(above, below)?;
-    let alpha = rounded(cx, alpha, narrow)?;
+    let alpha = cx.rounded(alpha, narrow)?;
     let alpha = cx.broadcast_to(alpha, &inner)?;
     let u = cx.f.broadcast_in_dim(samples, &inner, &[0])?;
     let place = cx.f.iota(&inner, element, 1)?;
     let whole = |cx: &mut Cx<'_, '_>, v: Value| -> Result<Value> {
         let v = cx.f.multiply(v, alpha)?;
-        let v = rounded(cx, v, narrow)?;
+        let v = cx.rounded(v, narrow)?;
         Ok(cx.f.convert(v, ElementType::S32)?)
     };
     let moved = cx.f.add(place, u)?;
-    let moved = rounded(cx, moved, narrow)?;
+    let moved = cx.rounded(moved, narrow)?;
     let (at, from) = (whole(cx, moved)?, whole(cx, u)?);
     let at = cx.f.subtract(at, from)?;
     Ok(cx.f.concatenate(&[at, last], 1)?)
