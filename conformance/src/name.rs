@@ -39,7 +39,7 @@ impl Target {
 pub struct TestName {
     /// What it runs against.
     pub target: Target,
-    /// `op`, `grad`, `gradgrad`, `error`, `module` or `optim`.
+    /// `op`, `grad`, `gradgrad`, `error`, `compiled`, `module` or `optim`.
     pub kind: String,
     /// The entry of the database, with its variant.
     pub op: String,

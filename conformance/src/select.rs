@@ -19,10 +19,11 @@ pub enum Mode {
 }
 
 /// Tests taken of a thousand, of each kind, in a default run. Those of `op` are taken whole.
-const SHARES: [(Target, &str, u64); 8] = [
+const SHARES: [(Target, &str, u64); 9] = [
     (Target::Sim, "grad", 80),
     (Target::Sim, "gradgrad", 20),
     (Target::Sim, "error", 300),
+    (Target::Sim, "compiled", 60),
     (Target::Sim, "module", 120),
     (Target::Sim, "optim", 200),
     (Target::V6e, "grad", 10),

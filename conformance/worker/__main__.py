@@ -19,10 +19,10 @@ if os.environ["TORCH_TPU_PLATFORM"] == "sim":
 
 import torch
 
-from . import compare, modulecheck, opcheck, optimcheck, planted, ways
+from . import compare, compiledcheck, modulecheck, opcheck, optimcheck, planted, ways
 
 # Kinds that the sim runs, in the order of the list.
-SOURCES = (opcheck, modulecheck, optimcheck)
+SOURCES = (opcheck, compiledcheck, modulecheck, optimcheck)
 
 
 def run(request: dict, known: dict) -> dict:
@@ -55,6 +55,8 @@ def _outcome(kind: str, entry: object, dtype: torch.dtype, limit: int | None, se
             return opcheck.run_grad(entry, dtype, limit, seed, twice=kind == "gradgrad")
         case "error":
             return opcheck.run_errors(entry, limit, seed)
+        case "compiled":
+            return compiledcheck.run(entry, dtype, limit, seed)
         case "module":
             return modulecheck.run(entry, dtype, limit, seed)
         case _:

@@ -131,6 +131,9 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     # Small tensors: the product with alpha is rounded to a half, that of large ones is not.
     "add": _HALVES,
     "sub": _HALVES,
+    # Each step divides by what the last one left.
+    "linalg.ldl_factor": (torch.float32,),
+    "linalg.ldl_factor_ex": (torch.float32,),
     # The quotient of the greatest singular value and the least: an error in the least is an error in all digits.
     "linalg.cond": _SINGLES,
 }

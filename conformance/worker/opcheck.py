@@ -180,7 +180,7 @@ def _variants(op: OpInfo, call: Call, sample: SampleInput, number: int) -> Itera
         yield "out= ", lambda: _out(op, call)
 
 
-def _on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[object, bool]:
+def on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[object, bool]:
     """The result on the CPU, and whether its values mean something."""
     torch.manual_seed(1)
     first = call.fresh().run(function)
@@ -201,7 +201,7 @@ def _forward(op: OpInfo, function: Callable, call: Call) -> float:
     if function is op.inplace_variant:
         ours = ours.fresh()
     try:
-        theirs, values = _on_cpu(op, function, call)
+        theirs, values = on_cpu(op, function, call)
     except Exception as refused:
         return _refused(lambda: ours.run(function), refused)
     result = ours.run(function)
@@ -226,7 +226,7 @@ def _refused(ours: Callable, theirs: Exception) -> float:
 def _out(op: OpInfo, call: Call) -> float:
     function = op.get_op()
     try:
-        theirs, values = _on_cpu(op, function, call)
+        theirs, values = on_cpu(op, function, call)
         outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, Tensor) else t, theirs)
         if not all(isinstance(t, Tensor) for t in tree_flatten(theirs)[0]):
             return 0.0
@@ -257,13 +257,13 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
         double = in_double(op, dtype, grad=True, twice=twice)
         try:
             with torch.no_grad():
-                theirs, values = _on_cpu(op, function, call.plain())
+                theirs, values = on_cpu(op, function, call.plain())
             if not values or tied(op, call):
                 continue
             if double:
-                theirs = narrowed(_gradients(op, call.in_double(), sample, twice, "cpu", dtype), dtype)
+                theirs = narrowed(gradients(op, call.in_double(), sample, twice, "cpu", dtype), dtype)
             else:
-                theirs = _gradients(op, call, sample, twice, "cpu", dtype)
+                theirs = gradients(op, call, sample, twice, "cpu", dtype)
         except Exception:
             # What the CPU cannot differentiate is no measure.
             continue
@@ -271,14 +271,14 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
             continue
         outcome.samples += 1
         try:
-            ours = _gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
+            ours = gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
             try:
                 ulps = check(ours, theirs, strides=False)
             except AssertionError:
                 if not twice or double:
                     raise
                 # In which order three contributions to a gradient are added shows in halves, and torch promises none.
-                ulps = check(ours, _gradients(op, call, sample, twice, "cpu", dtype, apart=True), strides=False)
+                ulps = check(ours, gradients(op, call, sample, twice, "cpu", dtype, apart=True), strides=False)
             outcome.ulps = max(outcome.ulps, ulps)
         except Exception as e:
             outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
@@ -291,7 +291,7 @@ def _leaves(call: Call) -> list[Tensor]:
     return list(unique.values())
 
 
-def _gradients(
+def gradients(
     op: OpInfo, call: Call, sample: SampleInput, twice: bool, device: str, dtype: torch.dtype, *, apart: bool = False
 ) -> tuple | None:
     """Gradients, or those of gradients. With ``apart`` the first are computed by a thread of their own, as they are on

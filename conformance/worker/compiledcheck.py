@@ -1,0 +1,87 @@
+"""An operator of torch's database under ``torch.compile`` on the device, and eagerly on the CPU."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch.testing._internal import common_methods_invocations
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
+from .compare import check
+from .invariants import comparable, in_double, tied
+from .moving import narrowed
+from .opcheck import DEVICE, Call, Outcome, gradients, moved, name_of, on_cpu, samples_of
+
+# Tracing a sample takes longer than running it.
+SAMPLES = 3
+
+
+class _Compiled:
+    """An entry of the database whose function is another one."""
+
+    def __init__(self, op: OpInfo, function: Callable) -> None:
+        self._op, self._function = op, function
+
+    def get_op(self) -> Callable:
+        return self._function
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._op, name)
+
+
+def run(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome:
+    """Forward twice, the second time by the program of the first, and gradients."""
+    outcome = Outcome()
+    grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    for sample in samples_of(op, dtype, grad=grad, limit=min(limit or SAMPLES, SAMPLES), seed=seed):
+        call = Call.of(sample)
+        try:
+            theirs, values = on_cpu(op, op.get_op(), call.plain())
+        except Exception:
+            # What the CPU refuses is no measure.
+            continue
+        outcome.samples += 1
+        try:
+            outcome.ulps = max(outcome.ulps, _compare(op, dtype, sample, theirs, values=values, grad=grad))
+        except Exception as e:  # whatever compiling raises is the result of the test
+            outcome.fail(f"compiled{call}", e)
+    return outcome
+
+
+def _compare(op: OpInfo, dtype: torch.dtype, sample: SampleInput, theirs: object, *, values: bool, grad: bool) -> float:
+    function = op.get_op()
+
+    def step(input: object, *args: object, **kwargs: object) -> object:
+        return function(input, *args, **kwargs)
+
+    torch._dynamo.reset()
+    call = Call.of(sample)
+    compiled = torch.compile(step, dynamic=False)
+    ours = moved(op, call.plain())
+    worst = 0.0
+    for _ in range(2):
+        result = ours.fresh().run(compiled)
+        worst = max(worst, check(*comparable(op, call, result, theirs), values=values, strides=False))
+    if not grad or not values or tied(op, call):
+        return worst
+    try:
+        if in_double(op, dtype, grad=True):
+            wanted = narrowed(gradients(op, call.in_double(), sample, False, "cpu", dtype), dtype)
+        else:
+            wanted = gradients(op, call, sample, False, "cpu", dtype)
+    except Exception:
+        # What the CPU cannot differentiate is no measure.
+        return worst
+    if wanted is None:
+        return worst
+    given = gradients(_Compiled(op, compiled), moved(op, call), sample, False, DEVICE, dtype)
+    return max(worst, check(given, wanted, strides=False))
+
+
+def pairs() -> Iterator[tuple[str, str, str, OpInfo, torch.dtype]]:
+    """One test an entry: in single precision, or in the first type that it has."""
+    for op in common_methods_invocations.op_db:
+        dtypes = sorted(op.supported_dtypes("cpu"), key=str)
+        if not dtypes:
+            continue
+        dtype = torch.float32 if torch.float32 in dtypes else dtypes[0]
+        yield "compiled", name_of(op), str(dtype).removeprefix("torch."), op, dtype
