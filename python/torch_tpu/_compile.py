@@ -28,6 +28,7 @@ class _Output:
         if not isinstance(output, Tensor):
             return
         self.constant = None
+        self.conjugate, self.negative = output.is_conj(), output.is_neg()
         for i, given in enumerate(inputs):
             if output is given:
                 self.source, self.view = i, None
@@ -44,13 +45,19 @@ class _Output:
         """The output of a run, whose new storages lie behind ``made``."""
         if self.source is not None:
             given = inputs[self.source]
-            return given if self.view is None else given.as_strided(*self.view)
+            return given if self.view is None else self._lazily(given.as_strided(*self.view))
         if self.fresh is None:
             return self.constant
         base = made[self.fresh]
-        if (base.size(), base.stride(), base.storage_offset()) == self.view:
-            return base
-        return base.as_strided(*self.view)
+        if (base.size(), base.stride(), base.storage_offset()) != self.view:
+            base = base.as_strided(*self.view)
+        return self._lazily(base)
+
+    def _lazily(self, view: Tensor) -> Tensor:
+        """With the marks by which torch puts off conjugation and negation: the storage holds the plain numbers."""
+        if view.is_conj() != self.conjugate:
+            view = torch._conj(view)
+        return torch._neg_view(view) if view.is_neg() != self.negative else view
 
 
 class _Program:
@@ -141,7 +148,8 @@ def _key(inputs: Sequence[Any], storages: Sequence[int]) -> tuple | None:
             if not storage:
                 # Its value would be a constant of the program.
                 return None
-            parts.append((x.shape, x.stride(), x.storage_offset(), x.dtype, seen.setdefault(storage, i)))
+            lazily = (x.is_conj(), x.is_neg())
+            parts.append((x.shape, x.stride(), x.storage_offset(), x.dtype, lazily, seen.setdefault(storage, i)))
         else:
             parts.append(x)
     return tuple(parts) if seen else None

@@ -165,3 +165,30 @@ def test_a_failed_graph_leaves_the_next_one_alone() -> None:
         broken([x])
     assert (x + 1).tolist() == [2, 2]
     assert Graph(graph)([x]).tolist() == [2, 2]
+
+
+LAZY = {
+    "the inverse transform of reals": lambda x, z: torch.fft.ifft(x),
+    "a conjugate": lambda x, z: (z * 2).conj(),
+    "a negated part": lambda x, z: (z * 2).conj().imag,
+    "an argument's conjugate": lambda x, z: z.conj(),
+    "an argument's negation": lambda x, z: torch._neg_view(x),
+    "a product": lambda x, z: z.conj().t() @ z,
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_conjugates_that_are_put_off_stay_conjugates(name: str) -> None:
+    function = LAZY[name]
+    compiled = torch.compile(function, dynamic=False)
+    x, z = torch.randn(5, 6), torch.randn(4, 3, dtype=torch.complex64)
+    for given in (z, z.conj(), z.t().contiguous().t()):
+        there = given.resolve_conj().to("tpu")
+        # Of the same value, and put off as it is.
+        there = (there.conj() + 0).conj() if given.is_conj() else there
+        for _ in range(2):
+            result = compiled(x.to("tpu"), there)
+            wanted = function(x, given)
+            assert result.is_conj() == wanted.is_conj()
+            assert result.is_neg() == wanted.is_neg()
+            torch.testing.assert_close(result.cpu(), wanted.resolve_conj().resolve_neg(), check_stride=False)
