@@ -43,7 +43,7 @@ def autoload() -> None:
     path = glue_path(torch.__version__)
     # The name and the module come before the first use of the device.
     torch.utils.rename_privateuse1_backend("tpu")
-    from torch_tpu import _autocast, _default_backend, _device, _dlpack, _nested, _quick_check, _sparse
+    from torch_tpu import _autocast, _default_backend, _device, _dlpack, _nested, _quick_check, _sharing, _sparse
 
     torch._register_device_module("tpu", _device)
     # `import torch.tpu.memory` gives the same module.
@@ -56,6 +56,7 @@ def autoload() -> None:
     _dlpack.install()
     _nested.install()
     _quick_check.install()
+    _sharing.install()
     _sparse.install()
     atexit.register(_core.stop_fused)
     _done = True

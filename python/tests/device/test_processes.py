@@ -132,3 +132,22 @@ def test_a_process_that_ends_while_programs_compile(program: Program) -> None:
         print("end")
     """)
     assert (done.stdout, done.stderr) == ("end\n", "")
+
+
+def test_a_tensor_sent_to_another_process_is_refused_clearly(program: Program) -> None:
+    done = program("""
+        import io, pickle, torch
+        import torch.multiprocessing as mp
+        if __name__ == "__main__":
+            queue = mp.get_context("spawn").SimpleQueue()
+            queue.put(torch.ones(2))
+            assert queue.get().tolist() == [1, 1]
+            for x in (torch.ones(2, device="tpu"), torch.nn.Parameter(torch.ones(2, device="tpu"))):
+                try:
+                    queue.put(x)
+                except RuntimeError as e:
+                    print(e)
+                assert pickle.loads(pickle.dumps(x)).device.type == "tpu"
+    """)
+    line = "a tensor on tpu:0 cannot be shared with another process: a TPU's memory belongs to one. "
+    assert done.stdout == 2 * (line + 'Send tensor.cpu(), and move it there with .to("tpu")\n')
