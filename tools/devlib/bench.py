@@ -45,6 +45,7 @@ def script(name: str, *words: str, timed: bool = True) -> Callable[[Console, int
 BENCHMARKS: dict[str, Callable[[Console, int, Path], str]] = {
     "chain_overhead": chain_overhead,
     "eager_overhead": script("eager_overhead"),
+    "op_chain": script("op_chain"),
     "gpt_step": script("gpt_step"),
     "gpt2_v6e": script("gpt2_v6e", timed=False),
 }
@@ -85,6 +86,9 @@ def summary(reports: dict[str, Json]) -> list[Json]:
 
     for name, r in reports.get("eager_overhead", {}).get("results", {}).items():
         add("eager_overhead", name, r["median_us"], "us an op")
+    for chain, modes in reports.get("op_chain", {}).get("results", {}).items():
+        for name, r in modes.items():
+            add("op_chain", f"{chain}, {name}", r["median_ms"], "ms")
     gpt = reports.get("gpt_step", {})
     for name, r in gpt.get("results", {}).items():
         add("gpt_step", name, r["median_ms"], "ms a step")
