@@ -76,7 +76,7 @@ _INVARIANTS: dict[str, Invariant] = {
 }
 
 
-def _picked(call: object, result: tuple[Tensor, Tensor], distinct: bool) -> tuple[Tensor, Tensor, bool]:
+def _picked(call: object, result: tuple[Tensor, Tensor], distinct: bool, at: int) -> tuple[Tensor, Tensor, bool]:
     """Values and what the indices point to, and that no place is named twice.
 
     Which of several equal elements is named is not promised: the documentation of `torch.topk` says so, and on the CPU
@@ -84,7 +84,7 @@ def _picked(call: object, result: tuple[Tensor, Tensor], distinct: bool) -> tupl
     """
     values, indices = result
     source = call.input
-    dim = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else -1)
+    dim = call.kwargs.get("dim", call.args[at] if len(call.args) > at else -1)
     if indices.dim() < source.dim():
         indices = indices.unsqueeze(dim)
     once = not (distinct and indices.dim()) or not bool(indices.sort(dim).values.diff(dim=dim).eq(0).any())
@@ -100,10 +100,11 @@ def _permutation(call: object, indices: Tensor) -> tuple[Tensor, bool]:
     return call.input.gather(dim, indices), bool((indices.sort(dim).values == places).all())
 
 
-# For each op that chooses among equal elements: whether it names several in each slice.
-_CHOOSING: dict[str, bool] = {"topk": True, "kthvalue": False}
+# For each op that chooses among equal elements: whether it names several in each slice, and which argument names the
+# dimension.
+_CHOOSING: dict[str, tuple[bool, int]] = {"topk": (True, 1), "kthvalue": (False, 1), "mode": (False, 0)}
 # For each op that moves elements and is not asked to keep the order of equal ones: which argument names the dimension.
-_TIED: dict[str, int] = {"topk": 1, "kthvalue": 1, "msort": -1}
+_TIED: dict[str, int] = {"topk": 1, "kthvalue": 1, "mode": 0, "msort": -1}
 
 # The CPU's own rounding errors exceed the tolerances. The result of the CPU in double precision, rounded, is then the
 # measure: the tolerances are the same, and a result as far off as the CPU's fails.
@@ -118,6 +119,16 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     "_unsafe_masked_index_put_accumulate": _HALVES,
     # As `x * rstd - mean * rstd`, each product a half: not zero where all elements are equal.
     "native_layer_norm": _HALVES,
+    # The logarithm of the sum is rounded to a half before it is subtracted.
+    "log_softmax": _HALVES,
+    "masked.log_softmax": _HALVES,
+    # Composed of ops that each give a half.
+    "nn.functional.binary_cross_entropy_with_logits": _HALVES,
+    # Overlapping windows are added to a half.
+    "nn.functional.conv_transpose2d": _HALVES,
+    "nn.functional.conv_transpose3d": _HALVES,
+    # Three real convolutions, and their differences.
+    "nn.functional.conv2d": (torch.complex64,),
     # Each step from a coordinate to a weight is a half: bfloat16 knows not even the places of a row of 300.
     "nn.functional.grid_sample": _HALVES,
     "grid_sampler_2d": _HALVES,
@@ -191,9 +202,8 @@ def tied(op: OpInfo, call: object) -> bool:
 def comparable(op: OpInfo, call: object, ours: object, theirs: object) -> tuple[object, object]:
     """Two results, reduced to what must be equal."""
     if op.name in _CHOOSING:
-        several = _CHOOSING[op.name]
         here = tuple(t.cpu() for t in ours)
-        return _picked(call, here, several), _picked(call, tuple(theirs), several)
+        return _picked(call, here, *_CHOOSING[op.name]), _picked(call, tuple(theirs), *_CHOOSING[op.name])
     if op.name == "argsort" and not call.kwargs.get("stable"):
         return _permutation(call, ours.cpu()), _permutation(call, theirs)
     reduce = _INVARIANTS.get(op.name)

@@ -35,6 +35,7 @@ _UNINITIALIZED = (
 # Random without this argument, though two seeds may choose alike: nothing is an argument that no call has.
 _RANDOM_UNLESS = {
     "bernoulli": "",
+    "multinomial": "",
     "nn.functional.fractional_max_pool2d": "_random_samples",
     "nn.functional.fractional_max_pool3d": "_random_samples",
 }

@@ -84,7 +84,7 @@ static HELD: LazyLock<usize> = LazyLock::new(|| {
     asked
         .and_then(|text| text.parse().ok())
         .filter(|n| *n > 0)
-        .unwrap_or(4096)
+        .unwrap_or(1024)
 });
 /// Counts programs made.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
@@ -163,7 +163,7 @@ pub(crate) fn insert(key: Key, found: Found) {
 
 /// Whether so many programs are held that they may be why another one cannot be made.
 pub(crate) fn many() -> bool {
-    CACHE.read().as_ref().is_some_and(|cache| cache.len() >= 1024)
+    CACHE.read().as_ref().is_some_and(|cache| cache.len() >= 512)
 }
 
 /// Lets the longest unused quarter of the programs go; how many.

@@ -96,6 +96,10 @@ fn equal_steps(cx: &mut Cx<'_, '_>) -> Result<Value> {
     }
     let span = cx.f.subtract(end, start)?;
     let parts = cx.full_like(span, n - 1)?;
+    // By a constant XLA multiplies with the reciprocal, and whole numbers come out a little smaller.
+    let zero = cx.full_like(span, 0)?;
+    let nothing = cx.f.multiply(span, zero)?;
+    let parts = cx.f.add(parts, nothing)?;
     let step = cx.f.divide(span, parts)?;
     let at = cx.f.iota(dims.as_slice(), ElementType::S32, 0)?;
     let early = compare_to(cx, at, n / 2, Direction::Lt)?;
@@ -117,7 +121,13 @@ fn linspace(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn logspace(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
-    let exponent = equal_steps(cx)?;
+    let exponent = if out.dims[0] == 1 && !out.element.is_complex() {
+        // The one number that is not rounded to the result's type first.
+        let start = cx.scalar("start", ElementType::F64)?;
+        cx.broadcast_to(start, &out.dims)?
+    } else {
+        equal_steps(cx)?
+    };
     let ty = cx.element(exponent)?;
     let base = match cx.opt_scalar("base", ty)? {
         Some(base) => base,

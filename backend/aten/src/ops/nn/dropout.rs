@@ -39,7 +39,9 @@ fn native_dropout(cx: &mut Cx<'_, '_>) -> Lowered {
 
 fn native_dropout_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let g = up(cx, "grad_output")?;
-    let element = cx.element(g)?;
+    // Of bools it is a float.
+    let element = crate::compute_type(cx.out(0)?.element);
+    let g = cx.cast(g, element)?;
     let (mask, scale) = (cx.tensor("mask")?, cx.scalar("scale", element)?);
     Ok((ex(g) * ex(mask).cast(element) * scale).eval(cx)?.into())
 }
