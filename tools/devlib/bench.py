@@ -48,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[Console, int, Path], str]] = {
     "op_chain": script("op_chain"),
     "gpt_step": script("gpt_step"),
     "gpt2_v6e": script("gpt2_v6e", timed=False),
+    "warm_start": script("warm_start", timed=False),
 }
 
 
@@ -94,6 +95,8 @@ def summary(reports: dict[str, Json]) -> list[Json]:
         add("gpt_step", name, r["median_ms"], "ms a step")
     for name, value in gpt.get("ratios", {}).items():
         add("gpt_step", name, value, "ratio")
+    for name, r in reports.get("warm_start", {}).get("results", {}).items():
+        add("warm_start", f"{name}, warm / cold", r["ratio"], "ratio")
     for r in reports.get("gpt2_v6e", {}).get("results", []):
         if r["most"] and "ratio" in r:
             add("gpt2_v6e", f"{r['name']}, ours / JAX", r["ratio"], "ratio")
