@@ -5,6 +5,7 @@ with what its storages are: inputs, constants, outputs. Later calls bind other s
 graph.
 """
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,11 +14,14 @@ import torch
 from torch import Tensor
 
 from torch_tpu import _core
+from torch_tpu._buckets import Padded
 
 _log = logging.getLogger(__name__)
 
 # A graph that needs more programs than this (one a set of offsets, aliases and numbers) runs op by op for what is new.
 PROGRAMS = 16
+# One with symbolic sizes has a program for each bucket (_buckets.py), and buckets of several sizes multiply.
+BUCKETS = 64
 
 
 class _Output:
@@ -94,6 +98,7 @@ class Graph:
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
         self.programs: dict[tuple, _Program] = {}
+        self.limit = PROGRAMS
         self.eager = False
 
     def __call__(self, args: list[Any]) -> Any:
@@ -110,7 +115,7 @@ class Graph:
             outputs = program.run(inputs, storages)
             if outputs is not None:
                 return outputs
-        elif len(self.programs) >= PROGRAMS:
+        elif len(self.programs) >= self.limit:
             return self.module(*inputs)
         return self._capture(key, inputs, storages)
 
@@ -139,6 +144,27 @@ class Graph:
         return outputs
 
 
+class Bucketed:
+    """A graph with symbolic sizes, called with the list of its inputs: padded to buckets where that changes nothing."""
+
+    def __init__(self, module: torch.fx.GraphModule, padded: Padded) -> None:
+        self.padded = padded
+        self.inner = Graph(module)
+        self.inner.module = padded.run
+        self.inner.limit = BUCKETS
+        self.exact = Graph(module)
+
+    def __call__(self, args: list[Any]) -> Any:
+        here = all(x.device.type == "tpu" for x in args if isinstance(x, Tensor))
+        buckets = self.padded.buckets(args) if here and not self.inner.eager else None
+        if buckets is None or _core.eager_mode() == "debug":
+            return self.exact(args)
+        inputs = list(args)
+        args.clear()
+        outputs = self.inner(self.padded.pad(inputs, buckets))
+        return self.padded.cut(outputs, inputs)
+
+
 def _key(inputs: Sequence[Any], storages: Sequence[int]) -> tuple | None:
     """What a program depends on besides what the graph's guards hold: layouts, numbers, shared storages."""
     parts: list[Any] = []
@@ -160,8 +186,12 @@ def tpu(gm: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., An
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
-    def compiler(module: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    def compiler(
+        module: torch.fx.GraphModule, _inputs: Sequence[Any], training: bool = True
+    ) -> Callable[[list[Any]], Any]:
         graph = Graph(module)
+        if not training and (padded := Padded.of(module)) is not None:
+            graph = Bucketed(module, padded)
 
         def boxed(args: list[Any]) -> Any:
             return graph(args)
@@ -173,6 +203,7 @@ def tpu(gm: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., An
     return aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
+        inference_compiler=functools.partial(compiler, training=False),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
