@@ -1,8 +1,8 @@
 """Graphs with symbolic sizes: one program for each power of two, not for each length.
 
 Inputs are padded, outputs are cut, both on the host, so that no length has a program of its own; in between the graph's
-ops run on padded tensors by the rules of _rules.py. Whether all of a graph's ops have rules is found out with tensors of
-no data (``meta``) before the first run; a graph that has others, or any that draws random numbers, is not padded.
+ops run on padded tensors by the rules of _rules.py. Whether all of a graph's ops have rules is found out with tensors
+of no data (``meta``) before the first run; a graph that has others, or any that draws random numbers, is not padded.
 """
 
 import logging
@@ -67,7 +67,7 @@ class Padded:
                 if isinstance(e, sympy.Expr) and not (e.is_Integer or e.is_Symbol):
                     raise Unsupported(f"an input of size {e}")
         # Any will do: the rules look at symbols.
-        buckets = {s: 64 for s in self.symbols}
+        buckets = dict.fromkeys(self.symbols, 64)
         blank = [torch.empty((), dtype=torch.int64, device="meta") for _ in self.symbols]
         sizes = Sizes(buckets, dict(zip(self.symbols, blank, strict=True)), torch.device("meta"))
         inputs = [
@@ -186,7 +186,8 @@ class _Run:
             return value.value
         stride = [expression(s) for s in meta.stride()]
         if not all(isinstance(s, int) or s.is_Integer for s in stride):
-            raise Unsupported("an output whose strides depend on a size")
+            # A part of a padded tensor (the last position's): its strides would have a copy for each length.
+            return value.value.contiguous()
         if list(value.value.stride()) == [int(s) for s in stride]:
             return value.value
         # The rules may lay a tensor out in another way.

@@ -137,9 +137,7 @@ def _bounded(call: Call, dims: Sequence[Dim]) -> list[Dim]:
 def _expand(call: Call, x: Ragged, _size: Any, **_kwargs: Any) -> Ragged:
     shape = call.shape()
     new = len(shape) - len(x.dims)
-    dims = tuple(
-        x.dims[i - new] if i >= new and x.dims[i - new] else dim_of(size) for i, size in enumerate(shape)
-    )
+    dims = tuple(x.dims[i - new] if i >= new and x.dims[i - new] else dim_of(size) for i, size in enumerate(shape))
     lengths = [math.prod(call.sizes.bound(p) for p in d) for d in dims]
     return Ragged(x.value.expand(lengths), dims)
 
@@ -203,14 +201,14 @@ def _slice(call: Call, x: Ragged, axis: int = 0, start: Any = None, end: Any = N
     size, now = call.shape()[axis], product(x.dims[axis])
     if size == now and step == 1:
         return x
-    if not ragged(x.dims[axis]) and dim_of(size) == () or not ragged(dim_of(size)) and not ragged(x.dims[axis]):
-        if not isinstance(start, Ragged) and not isinstance(end, Ragged):
-            dims = (*x.dims[:axis], dim_of(size), *x.dims[axis + 1 :])
-            return Ragged(call.op(x.value, axis, start, end, step), dims)
+    told = not isinstance(start, Ragged) and not isinstance(end, Ragged)
+    if told and not ragged(dim_of(size)) and not ragged(x.dims[axis]):
+        dims = (*x.dims[:axis], dim_of(size), *x.dims[axis + 1 :])
+        return Ragged(call.op(x.value, axis, start, end, step), dims)
     if step != 1:
         raise Unsupported("a slice with a step along a padded dimension")
     single(x.dims[axis])
-    if start is None or isinstance(start, int) and start == 0:
+    if start is None or (isinstance(start, int) and start == 0):
         length = call.sizes.bound(size)
         if length <= x.value.shape[axis]:
             return Ragged(x.value.narrow(axis, 0, length), (*x.dims[:axis], dim_of(size), *x.dims[axis + 1 :]))
@@ -260,7 +258,7 @@ def _cat(call: Call, tensors: Sequence[Ragged], axis: int = 0) -> Ragged:
         return Ragged(torch.cat([t.value for t in tensors], axis), dims)
     if len({t.value.dtype for t in tensors}) > 1:
         raise Unsupported("cat of several dtypes")
-    shape = [t for t in tensors[0].value.shape]
+    shape = list(tensors[0].value.shape)
     shape[axis] = call.sizes.bound(size)
     out = torch.zeros(shape, dtype=tensors[0].value.dtype, device=tensors[0].value.device)
     start = call.sizes.tensor(0)
@@ -268,6 +266,20 @@ def _cat(call: Call, tensors: Sequence[Ragged], axis: int = 0) -> Ragged:
         out = _paste(call, out, t, axis, start)
         start = start + call.sizes.tensor(single(t.dims[axis]))
     return Ragged(out, dims)
+
+
+@rule(aten.stack)
+def _stack(call: Call, tensors: Sequence[Ragged], axis: int = 0) -> Ragged:
+    dims = joined([t.dims for t in tensors])
+    axis = axis % (len(dims) + 1)
+    return Ragged(call.op([t.value for t in tensors], axis), (*dims[:axis], dim_of(len(tensors)), *dims[axis:]))
+
+
+@rule(aten.flip)
+def _flip(call: Call, x: Ragged, axes: Sequence[int]) -> Ragged:
+    if any(ragged(x.dims[i]) for i in _axes(list(axes), len(x.dims)) if axes):
+        raise Unsupported("flip along a padded dimension")
+    return Ragged(call.op(x.value, axes), x.dims)
 
 
 @rule(aten.select_scatter)
