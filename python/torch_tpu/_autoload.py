@@ -43,7 +43,17 @@ def autoload() -> None:
     path = glue_path(torch.__version__)
     # The name and the module come before the first use of the device.
     torch.utils.rename_privateuse1_backend("tpu")
-    from torch_tpu import _autocast, _default_backend, _device, _dlpack, _nested, _quick_check, _sharing, _sparse
+    from torch_tpu import (
+        _autocast,
+        _default_backend,
+        _device,
+        _dlpack,
+        _flex,
+        _nested,
+        _quick_check,
+        _sharing,
+        _sparse,
+    )
 
     torch._register_device_module("tpu", _device)
     # `import torch.tpu.memory` gives the same module.
@@ -54,6 +64,7 @@ def autoload() -> None:
     _autocast.install()
     _default_backend.install()
     _dlpack.install()
+    _flex.install()
     _nested.install()
     _quick_check.install()
     _sharing.install()

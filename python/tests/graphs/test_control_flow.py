@@ -1,0 +1,142 @@
+"""torch.cond, while_loop, scan, associative_scan and flex_attention: eager and compiled, both ways, as on CPU."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils._pytree import tree_leaves
+from torch_tpu import _core
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function: Callable) -> Callable:
+    return torch.compile(function, backend="tpu", fullgraph=True)
+
+
+def branches(x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() * 2, (x,))
+
+
+def loop(x: Tensor) -> Any:
+    start = torch.zeros((), dtype=torch.int64, device=x.device)
+    return while_loop(lambda i, x: (i < 9) & (x.sum() < 50), lambda i, x: (i + 1, x * 1.5 + 1), (start, x))
+
+
+def scanned(x: Tensor) -> Any:
+    return scan(lambda carry, y: (carry * 0.5 + y, carry * 2 + y.sin()), torch.zeros_like(x[0]), x)
+
+
+def product(x: Tensor) -> Tensor:
+    return associative_scan(lambda a, b: a * b, x, 0, combine_mode="generic")
+
+
+CASES = {
+    "first branch": (branches, torch.rand(4, 4) + 0.1),
+    "second branch": (branches, -torch.rand(4, 4) - 0.1),
+    "while_loop": (loop, torch.rand(4, 4)),
+    "scan": (scanned, torch.linspace(-1, 1, 24).view(6, 4)),
+    "associative_scan": (product, torch.linspace(0.5, 1.5, 32).view(8, 4)),
+}
+
+
+@pytest.mark.parametrize("way", [lambda f: f, compiled], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", CASES)
+def test_as_on_cpu_forward_and_backward(name: str, way: Callable) -> None:
+    function, x = CASES[name]
+    there, here = x.clone().requires_grad_(), x.to("tpu").requires_grad_()
+    with torch.no_grad():
+        torch.testing.assert_close([t.cpu() for t in tree_leaves(way(function)(here))], tree_leaves(function(there)))
+    wanted = tree_leaves(function(there))
+    wanted[-1].square().sum().backward()
+    f = way(function)
+    for _ in range(2):
+        here.grad = None
+        got = tree_leaves(f(here))
+        torch.testing.assert_close([t.cpu() for t in got], wanted)
+        got[-1].square().sum().backward()
+        torch.testing.assert_close(here.grad.cpu(), there.grad)
+
+
+def test_scans_are_part_of_the_program() -> None:
+    for function in (scanned, product):
+        f, x = compiled(function), torch.rand(6, 4, device="tpu")
+        f(x)
+        _core.record_programs(True)
+        try:
+            f(x)
+            assert len(_core.take_programs()) == 1
+        finally:
+            _core.record_programs(False)
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor, bias: Callable, allowed: Callable | None) -> Tensor:
+    at = [
+        torch.arange(n).view([-1 if i == d else 1 for i in range(4)]) for d, n in enumerate((*q.shape[:3], k.shape[2]))
+    ]
+    scores = bias(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), *at)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed(*at), -math.inf)
+    return scores.softmax(-1) @ v
+
+
+def slope(score: Tensor, _b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return score + (j - i) * 0.1 * (h + 1)
+
+
+def causal(_b: Tensor, _h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return i >= j
+
+
+@pytest.mark.parametrize("way", [lambda f: f, compiled], ids=["eager", "compiled"])
+@pytest.mark.parametrize("allowed", [None, causal], ids=["all", "causal"])
+def test_flex_attention(way: Callable, allowed: Callable | None) -> None:
+    # CPU has no gradients of flex_attention: it is held against its formula.
+    torch.manual_seed(0)
+    there = [torch.randn(2, 3, 32, 8, requires_grad=True) for _ in range(3)]
+    here = [t.detach().to("tpu").requires_grad_() for t in there]
+    wanted = by_hand(*there, slope, allowed)
+    wanted.square().sum().backward()
+    mask = None if allowed is None else create_block_mask(allowed, None, None, 32, 32, device="tpu", BLOCK_SIZE=16)
+    f = way(lambda q, k, v: flex_attention(q, k, v, score_mod=slope, block_mask=mask))
+    with torch.no_grad():
+        torch.testing.assert_close(f(*here).cpu(), wanted.detach())
+    for _ in range(2):
+        for t in here:
+            t.grad = None
+        got = f(*here)
+        torch.testing.assert_close(got.cpu(), wanted.detach())
+        got.square().sum().backward()
+        torch.testing.assert_close([t.grad.cpu() for t in here], [t.grad for t in there], rtol=1e-4, atol=1e-5)
+
+
+def test_flex_attention_with_groups_and_under_autocast() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 4, 16, 8), torch.randn(1, 2, 16, 8), torch.randn(1, 2, 16, 8)
+    wanted = flex_attention(q, k, v, enable_gqa=True)
+    here = [t.to("tpu") for t in (q, k, v)]
+    f = compiled(lambda q, k, v: flex_attention(q, k, v, enable_gqa=True))
+    torch.testing.assert_close(f(*here).cpu(), wanted)
+    with torch.autocast("tpu"):
+        for g in (f, lambda q, k, v: flex_attention(q, k, v, enable_gqa=True)):
+            out = g(*here)
+            assert out.dtype == torch.bfloat16
+            torch.testing.assert_close(out.cpu().float(), wanted, rtol=2e-2, atol=2e-2)
+
+
+def test_flex_attention_refuses_what_it_did() -> None:
+    q = torch.randn(1, 1, 16, 8, device="meta")
+    with pytest.raises(ValueError, match="only supported"):
+        flex_attention(q, q, q)
