@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from torch_tpu._ragged import Ragged, Sizes, Unsupported, dim_of, ragged
 from torch_tpu._rules import RULES, Call, expression, pointwise
@@ -54,9 +54,17 @@ class Padded:
             return None
         try:
             made = Padded(module)
-            made.check()
+            # torch compiles under a mode that makes every tensor a fake one.
+            with unset_fake_temporarily():
+                made.check()
         except Unsupported as why:
             _log.info("a graph with symbolic sizes has a program for each set of sizes: %s", why)
+            return None
+        except Exception:
+            # The graph is right without padding, whatever a rule did not foresee.
+            _log.warning(
+                "a graph with symbolic sizes has a program for each set of sizes (a bug of ours)", exc_info=True
+            )
             return None
         return made
 

@@ -5,6 +5,7 @@ with what its storages are: inputs, constants, outputs. Later calls bind other s
 graph.
 """
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -181,29 +182,33 @@ def _key(inputs: Sequence[Any], storages: Sequence[int]) -> tuple | None:
     return tuple(parts) if seen else None
 
 
+def callable_of(module: torch.fx.GraphModule, training: bool) -> Callable[[list[Any]], Any]:
+    """What runs a graph of AOTAutograd; one that is differentiated is not padded: its results are kept for backward."""
+    padded = None if training else Padded.of(module)
+    return Graph(module) if padded is None else Bucketed(module, padded)
+
+
 def tpu(gm: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
     """The backend that torch._dynamo calls with a captured graph and its inputs."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 
-    def compiler(
-        module: torch.fx.GraphModule, _inputs: Sequence[Any], training: bool = True
-    ) -> Callable[[list[Any]], Any]:
-        graph = Graph(module)
-        if not training and (padded := Padded.of(module)) is not None:
-            graph = Bucketed(module, padded)
+    from torch_tpu import _kept_graphs
 
-        def boxed(args: list[Any]) -> Any:
-            return graph(args)
+    def compiler(module: torch.fx.GraphModule, _inputs: Sequence[Any], training: bool) -> Callable[[list[Any]], Any]:
+        return _kept_graphs.GraphCode(module, training).made()
 
-        # The inputs come as one list, which is emptied, so that no frame keeps them alive.
-        boxed._boxed_call = True  # type: ignore[attr-defined]
-        return boxed
+    def kind(training: bool) -> Callable[..., Any]:
+        made = functools.partial(compiler, training=training)
+        return SerializableAOTDispatchCompiler(_kept_graphs.GraphCode, made) if kept else made
 
-    return aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=functools.partial(compiler, training=False),
-        partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=True,
-    )(gm, example_inputs)
+    kept = _kept_graphs.keeps()
+    with _kept_graphs.settings() if kept else contextlib.nullcontext():
+        return aot_autograd(
+            fw_compiler=kind(True),
+            bw_compiler=kind(True),
+            inference_compiler=kind(False),
+            partition_fn=min_cut_rematerialization_partition,
+            keep_inference_input_mutations=True,
+        )(gm, example_inputs)
