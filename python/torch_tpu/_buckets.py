@@ -70,7 +70,11 @@ class Padded:
 
     def check(self) -> None:
         """Goes through the graph without data; raises Unsupported."""
+        if not any(isinstance(meta, Tensor) for meta in self.metas):
+            raise Unsupported("a graph that takes no tensor")
         for meta in self.metas:
+            if not isinstance(meta, Tensor | SymInt):
+                raise Unsupported(f"an input that is a {type(meta).__name__}")
             for e in _sizes(meta):
                 if isinstance(e, sympy.Expr) and not (e.is_Integer or e.is_Symbol):
                     raise Unsupported(f"an input of size {e}")
@@ -108,8 +112,8 @@ class Padded:
                 shape = [buckets.get(e, e) if isinstance(e, sympy.Expr) else e for e in _sizes(meta)]
                 out.append(_padded(x, [int(n) for n in shape]))
             else:
-                # The graph takes symbols' values as tensors, and has all other numbers as constants.
-                out.append(x if isinstance(expression(meta), int) else None)
+                # The graph takes symbols' values as tensors, and has other sizes as constants.
+                out.append(None)
         values = [torch.tensor(inputs[i]).to(device) for i in self.symbols.values()]
         return [*out, *values, *buckets.values()]
 
@@ -266,6 +270,8 @@ class _Run:
             for dim, size in zip(one.dims, _sizes(wanted), strict=True):
                 if sympy.expand(sympy.Mul(*dim) - size) != 0:
                     raise Unsupported(f"{op} gives {dim} for a size {size}")
+            if wanted.device.type != "tpu":
+                raise Unsupported(f"{op} gives a tensor on {wanted.device}")
             if one.value.dtype != wanted.dtype:
                 raise Unsupported(f"{op} gives {one.value.dtype} for {wanted.dtype}")
 

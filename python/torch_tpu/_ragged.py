@@ -178,7 +178,7 @@ def regroup(dims: Sequence[Dim], sizes: Sequence[Any]) -> tuple[Dim, ...]:
             parts[-1] *= part
         else:
             parts.append(part)
-    if all(part.is_Integer for part in parts):
+    if all(part.is_Integer for part in [*parts, *map(sympy.sympify, sizes)]):
         return tuple(map(dim_of, sizes))
     out: list[Dim] = []
     for size in sizes:

@@ -64,6 +64,8 @@ def _kept(dims: Sequence[Dim], axes: Sequence[int], keep: bool) -> tuple[Dim, ..
 
 def pointwise(call: Call, *args: Any, **kwargs: Any) -> Ragged:
     """Padding becomes padding."""
+    if any(isinstance(v, Ragged) for v in kwargs.values()):
+        raise Unsupported(f"{call.op} of a symbolic number")
     dims = joined([a.dims for a in args if isinstance(a, Ragged)])
     plain = [a.value if isinstance(a, Ragged) else a for a in args]
     return Ragged(call.op(*plain, **kwargs), dims)
@@ -91,6 +93,9 @@ def _same(call: Call, x: Ragged, *args: Any, **kwargs: Any) -> Ragged:
 def _new(call: Call, _size: Any, *args: Any, **kwargs: Any) -> Ragged:
     shape = call.shape()
     kwargs["device"] = call.sizes.device
+    if args and isinstance(args[0], Ragged):
+        lengths = [call.sizes.bound(s) for s in shape]
+        return Ragged(args[0].value.to(call.meta.dtype).expand(lengths).clone(), tuple(map(dim_of, shape)))
     return Ragged(call.op([call.sizes.bound(s) for s in shape], *args, **kwargs), tuple(map(dim_of, shape)))
 
 

@@ -69,6 +69,7 @@ CASES: dict[str, Callable[..., Any]] = {
         torch.full((x.shape[0], 2), 7.0, device=x.device),
         torch.zeros_like(x),
         x.new_ones(x.shape[0]),
+        torch.full((2, x.shape[0]), x.shape[0], dtype=torch.float32, device=x.device),
     ),
     "last": lambda x, w: (x[-1], x[0], x[:, -1], x[-2:]),
     "slices": lambda x, w: (x[1:], x[:-1], x[:-1].sum(0), x[1:].mean(0), x[:1], x[:, 2:5], x[:, ::2]),
@@ -219,8 +220,9 @@ def test_a_growing_cache_and_several_sizes() -> None:
         lambda x, w: F.layer_norm(x.t(), (x.shape[0],)),
         lambda x, w: x.view(-1, 2, 8).sum(0) if x.shape[0] % 2 == 0 else x.sum(0),
         lambda x, w: x.mul_(2).sum(0),
+        lambda x, w: x.softmax(0).cpu() * 2,
     ],
-    ids=["random", "sort", "index", "norm", "cut", "changed"],
+    ids=["random", "sort", "index", "norm", "cut", "changed", "elsewhere"],
 )
 def test_what_cannot_be_padded_is_right_all_the_same(function: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = graphs_of(monkeypatch)
@@ -239,6 +241,11 @@ def test_bad_indices_raise_and_padding_is_none() -> None:
         torch.testing.assert_close(f(table, at), F.embedding(at, table))
         with pytest.raises(IndexError):
             f(table, at + 5)
+
+
+def test_a_graph_without_tensors_among_its_inputs() -> None:
+    f = torch.compile(lambda n: torch.arange(n, device="tpu").sum(), backend="tpu", dynamic=True)
+    assert [f(n).item() for n in (3, 4, 9)] == [3, 6, 36]
 
 
 def test_training_with_other_lengths() -> None:
