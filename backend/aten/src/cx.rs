@@ -14,7 +14,7 @@ pub struct Inputs {
     tensors: Vec<(Value, Cell<bool>)>,
     scalars: Vec<(Value, Cell<bool>)>,
     random: Option<Value>,
-    sums: Vec<KnownSum>,
+    facts: Facts,
 }
 
 /// A value's sum over a dimension that it keeps, known without adding anything up.
@@ -28,6 +28,43 @@ pub struct KnownSum {
     pub sum: Value,
 }
 
+/// A softmax or its logarithm that an op gave, and what it was computed from. An op that takes these parts leaves the whole
+/// for nobody to keep.
+#[derive(Copy, Clone, Debug)]
+pub struct KnownSoftmax {
+    /// The softmax or its logarithm.
+    pub of: Value,
+    /// The dimension.
+    pub dim: i64,
+    /// Whether it is the logarithm.
+    pub log: bool,
+    /// What it was taken of.
+    pub input: Value,
+    /// Its largest element along the dimension, of size 1 there.
+    pub max: Value,
+    /// `exp(input - max)`.
+    pub exp: Value,
+    /// The sum of these along the dimension, of size 1 there.
+    pub total: Value,
+}
+
+/// What is known of a program's values, for ops that come later in it.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Sums.
+    pub sums: Vec<KnownSum>,
+    /// Softmaxes.
+    pub softmaxes: Vec<KnownSoftmax>,
+}
+
+impl Facts {
+    /// Adds what an op left.
+    pub fn extend(&mut self, other: Self) {
+        self.sums.extend(other.sums);
+        self.softmaxes.extend(other.softmaxes);
+    }
+}
+
 impl Inputs {
     /// One value for each of [`Call::tensors`] and of [`Call::scalars`]; the random state, `ui64[3]` (seed, block, 0), for
     /// an op marked [`crate::OpDef::random`].
@@ -37,17 +74,19 @@ impl Inputs {
             tensors: unused(tensors),
             scalars: unused(scalars),
             random,
-            sums: Vec::new(),
+            facts: Facts::default(),
         }
     }
 
-    /// With sums that earlier ops of the program left.
+    /// With what earlier ops of the program left.
     #[must_use]
-    pub fn knowing(self, sums: &[KnownSum]) -> Self {
-        Self {
-            sums: sums.to_vec(),
-            ..self
-        }
+    pub fn knowing(self, facts: Facts) -> Self {
+        Self { facts, ..self }
+    }
+
+    /// Gives the facts of [`Inputs::knowing`] back.
+    pub fn take_facts(&mut self) -> Facts {
+        std::mem::take(&mut self.facts)
     }
 
     fn tensor(&self, i: u32) -> Value {
@@ -131,8 +170,8 @@ pub struct Produced {
     pub checks: Vec<Check>,
     /// Blocks of 128 random bits used.
     pub random_blocks: u64,
-    /// Sums of its values that an op after it in the same program may want.
-    pub sums: Vec<KnownSum>,
+    /// What an op after it in the same program may want to know of its values.
+    pub facts: Facts,
 }
 
 /// What a lowering works with.
@@ -160,8 +199,20 @@ impl<'c, 'a> Cx<'c, 'a> {
     /// A value's sum over one dimension, of size 1 there, if an earlier op of the program knew it.
     pub fn known_sum(&self, of: Value, dims: &[i64]) -> Option<Value> {
         let [dim] = dims else { return None };
-        let found = self.inputs.sums.iter().find(|s| s.of == of && s.dim == *dim);
+        let found = self
+            .inputs
+            .facts
+            .sums
+            .iter()
+            .find(|s| s.of == of && s.dim == *dim);
         found.map(|s| s.sum)
+    }
+
+    /// What a value was computed from if an earlier op of the program took it for a softmax, or the logarithm of one.
+    pub fn known_softmax(&self, of: Value, dims: &[i64], log: bool) -> Option<KnownSoftmax> {
+        let [dim] = dims else { return None };
+        let mut all = self.inputs.facts.softmaxes.iter();
+        all.find(|s| s.of == of && s.dim == *dim && s.log == log).copied()
     }
 
     // ---- arguments by schema name

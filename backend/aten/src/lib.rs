@@ -16,7 +16,7 @@ mod promote;
 mod table;
 
 pub use call::{Arg, Call, Dims, OutMeta, ScalarKind, ScalarRef, TensorMeta};
-pub use cx::{Check, Cx, Inputs, KnownSum, Outputs, Produced};
+pub use cx::{Check, Cx, Facts, Inputs, KnownSoftmax, KnownSum, Outputs, Produced};
 pub use error::{Error, ErrorKind, Lowered, Result};
 pub use layout::{AmendFn, Made};
 pub use promote::{complex_of, compute_type, promote, promote_with_scalar};

@@ -1,6 +1,6 @@
 //! From a window of nodes to one StableHLO program.
 
-use aten::{Check, Cx, Dims, Inputs, KnownSum, Value};
+use aten::{Check, Cx, Dims, Facts, Inputs, Value};
 use dtype::{Class, ElementType};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -148,7 +148,7 @@ where
             outputs: Vec::new(),
             needed: Needed::default(),
             random_blocks: vec![0; nodes.len()],
-            sums: Vec::new(),
+            facts: Facts::default(),
             fixed: false,
         };
         let built = body(&mut window);
@@ -255,7 +255,7 @@ struct Window<'w, 'a, 'f> {
     outputs: Vec<(Value, Produce)>,
     needed: Needed,
     random_blocks: Vec<u64>,
-    sums: Vec<KnownSum>,
+    facts: Facts,
     fixed: bool,
 }
 
@@ -420,13 +420,15 @@ impl Window<'_, '_, '_> {
         let node = &self.nodes[n];
         // Reading makes a parameter only if the lowering uses what was read.
         let kept = std::mem::take(&mut self.needed);
-        let inputs = self.inputs(n)?.knowing(&self.sums);
+        let facts = std::mem::take(&mut self.facts);
+        let mut inputs = self.inputs(n)?.knowing(facts);
         self.needed = kept;
         let mut cx = Cx::new(self.f, &node.call, &inputs);
         let outputs = (node.call.op.lower)(&mut cx)?;
         let produced = std::mem::take(&mut cx.produced);
         self.random_blocks[n] = produced.random_blocks;
-        self.sums.extend(&produced.sums);
+        self.facts = inputs.take_facts();
+        self.facts.extend(produced.facts);
         let mut results: Vec<Option<Value>> = outputs.0.into_vec();
         if results.len() > node.targets.len() {
             return Err(Error::runtime(format!(

@@ -19,6 +19,10 @@ pub struct Value {
 pub(crate) struct ValueInfo<'a> {
     pub(crate) ty: Type<'a>,
     block: u32,
+    /// The op, where that has one operand.
+    of: Option<(&'static str, Value)>,
+    /// A transposition's order.
+    order: &'a [i64],
 }
 
 /// A source position, printed as `loc("file":line:column)`.
@@ -90,6 +94,28 @@ impl<'a> FunctionBuilder<'a> {
     /// The arena the module lives in.
     pub const fn arena(&self) -> &'a Arena {
         self.arena
+    }
+
+    /// What a value was made of by an op of this name with one operand, such as `stablehlo.reshape`.
+    pub fn operand_of(&self, op: &str, value: Value) -> Option<Value> {
+        if value.function != self.id {
+            return None;
+        }
+        let (name, operand) = self.values.get(value.index as usize)?.of?;
+        (name == op).then_some(operand)
+    }
+
+    /// What a value was transposed from, and the permutation.
+    pub fn transposed_of(&self, value: Value) -> Option<(Value, &'a [i64])> {
+        let operand = self.operand_of("stablehlo.transpose", value)?;
+        Some((operand, self.values.get(value.index as usize)?.order))
+    }
+
+    pub(crate) fn note_order(&mut self, value: Value, permutation: &[i64]) {
+        let order = self.arena.alloc_slice_copy(permutation);
+        if let Some(info) = self.values.get_mut(value.index as usize) {
+            info.order = order;
+        }
     }
 
     /// A tensor type in the module's arena.
@@ -194,7 +220,12 @@ impl<'a> FunctionBuilder<'a> {
     /// Adds a block argument or an op result.
     fn define(&mut self, ty: Type<'a>) -> u32 {
         let block = self.blocks.last().map_or(0, |b| b.id);
-        self.values.push(ValueInfo { ty, block });
+        self.values.push(ValueInfo {
+            ty,
+            block,
+            of: None,
+            order: &[],
+        });
         (self.values.len() - 1) as u32
     }
 
@@ -256,6 +287,9 @@ impl<'a> FunctionBuilder<'a> {
         result: impl Into<Type<'a>>,
     ) -> Result<Value> {
         let index = self.emit_raw(name, operands, props, &[], &[result.into()])?;
+        if let [operand] = operands {
+            self.values[index as usize].of = Some((name, *operand));
+        }
         Ok(self.value(index))
     }
 

@@ -77,7 +77,9 @@ impl FunctionBuilder<'_> {
         let axes = o.axes("permutation", permutation)?;
         let dims: Dims = axes.iter().map(|&a| o.dims[a]).collect();
         let ty = self.result(&dims, o.element);
-        self.emit(OP, &[operand], &Props::new().i64s("permutation", permutation), ty)
+        let value = self.emit(OP, &[operand], &Props::new().i64s("permutation", permutation), ty)?;
+        self.note_order(value, permutation);
+        Ok(value)
     }
 
     /// Reverses the order along dimensions.

@@ -69,7 +69,54 @@ fn mm(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn bmm(cx: &mut Cx<'_, '_>) -> Lowered {
-    Ok(last_product(cx, ("self", "bik"), ("mat2", "bkj"), "bij")?.into())
+    one_type(cx, "self", "mat2")?;
+    let (x, y) = (cx.tensor("self")?, cx.tensor("mat2")?);
+    let (x_apart, y_apart) = (batch_apart(cx, x)?, batch_apart(cx, y)?);
+    let apart = x_apart.as_ref().or(y_apart.as_ref());
+    let Some(batch) = apart.map(|(_, batch)| batch.clone()) else {
+        return Ok(contract_last(cx, (x, "bik"), (y, "bkj"), "bij")?.into());
+    };
+    let mut each = Vec::new();
+    for (v, found) in [(x, x_apart), (y, y_apart)] {
+        let dims = cx.dims(v)?;
+        let wide: Vec<i64> = batch.iter().copied().chain(dims[1..].iter().copied()).collect();
+        each.push(match found {
+            Some((found, its)) if its == batch => found,
+            _ => cx.reshape(v, &wide)?,
+        });
+    }
+    let names = &"abcdefgh"[..batch.len()];
+    let (x, y) = ((each[0], format!("{names}ik")), (each[1], format!("{names}kj")));
+    let product = contract_last(cx, (x.0, &x.1), (y.0, &y.1), &format!("{names}ij"))?;
+    let dims = &cx.out(0)?.dims;
+    Ok(cx.reshape(product, dims)?.into())
+}
+
+/// Matrices of which `matmul` made one batch, in the dimensions that it had before, and these: a TPU then need not order a
+/// batch's matrices one after the other (the heads of an attention lie inside of its positions).
+fn batch_apart(cx: &mut Cx<'_, '_>, v: Value) -> Result<Option<(Value, Vec<i64>)>> {
+    const MOST: usize = 8;
+    let turned = cx.f.transposed_of(v).filter(|(_, order)| *order == [0, 2, 1]);
+    let of = turned.map_or(v, |(of, _)| of);
+    let Some(source) = cx.f.operand_of("stablehlo.reshape", of) else {
+        return Ok(None);
+    };
+    let (merged, sizes) = (cx.dims(of)?, cx.dims(source)?);
+    let Some(batch) = sizes.len().checked_sub(2) else {
+        return Ok(None);
+    };
+    let fits = sizes[batch..] == merged[1..] && sizes[..batch].iter().product::<i64>() == merged[0];
+    if !fits || !(2..=MOST).contains(&batch) || merged[0] == 0 {
+        return Ok(None);
+    }
+    let found = if turned.is_some() {
+        let last = batch as i64;
+        let order: Vec<i64> = (0..last).chain([last + 1, last]).collect();
+        cx.f.transpose(source, &order)?
+    } else {
+        source
+    };
+    Ok(Some((found, sizes[..batch].to_vec())))
 }
 
 fn mv(cx: &mut Cx<'_, '_>) -> Lowered {

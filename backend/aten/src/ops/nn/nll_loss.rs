@@ -29,6 +29,18 @@ fn is_target(cx: &mut Cx<'_, '_>, target: Value, sizes: &[i64]) -> Result<Value>
     ex(classes).eq(target).eval(cx)
 }
 
+/// [`at_target`] of what may be a logarithm of a softmax: its parts are taken then, so that the whole need not be kept.
+fn picked(cx: &mut Cx<'_, '_>, x: Value, target: Value) -> Result<Value> {
+    let sizes = cx.dims(x)?;
+    let Some(known) = cx.known_softmax(x, &[class_dim(sizes.len()) as i64], true) else {
+        return at_target(cx, x, target);
+    };
+    let of = at_target(cx, known.input, target)?;
+    let dims = cx.dims(of)?;
+    let (max, total) = (cx.reshape(known.max, &dims)?, cx.reshape(known.total, &dims)?);
+    ((ex(of) - max) - ex(total).ln()).eval(cx)
+}
+
 /// Each sample's element at its target.
 fn at_target(cx: &mut Cx<'_, '_>, x: Value, target: Value) -> Result<Value> {
     let (sizes, dims) = (cx.dims(x)?, cx.dims(target)?);
@@ -42,6 +54,12 @@ fn at_target(cx: &mut Cx<'_, '_>, x: Value, target: Value) -> Result<Value> {
         let element = cx.element(x)?;
         return cx.full(&dims, element, 0);
     }
+    // Of a widened value what it was widened from: that is in memory.
+    let element = cx.element(x)?;
+    let x = match cx.f.operand_of("stablehlo.convert", x) {
+        Some(narrow) if cx.element(narrow)? == ElementType::BF16 => narrow,
+        _ => x,
+    };
     let x = cx.reshape(x, &[n, sizes.last().copied().unwrap_or(1)])?;
     let index = cx.reshape(target, &[n, 1])?;
     let numbers = GatherDimensions {
@@ -53,6 +71,7 @@ fn at_target(cx: &mut Cx<'_, '_>, x: Value, target: Value) -> Result<Value> {
         ..GatherDimensions::default()
     };
     let v = cx.f.gather(x, index, &numbers, &[1, 1], false)?;
+    let v = cx.cast(v, element)?;
     cx.reshape(v, &dims)
 }
 
@@ -92,7 +111,7 @@ fn nll_loss_forward(cx: &mut Cx<'_, '_>) -> Lowered {
         ErrorKind::Index,
     )?;
     let w = sample_weights(cx, target, element)?;
-    let picked = at_target(cx, x, target)?;
+    let picked = picked(cx, x, target)?;
     let ignored = ignored(cx, target)?;
     let loss = select(ignored, 0.0, -ex(picked) * w).eval(cx)?;
     let dims = all_dims(cx, w)?;
@@ -135,7 +154,7 @@ fn nll_loss_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let hit = is_target(cx, target, &sizes)?;
     let result = select(hit, each, 0.0).eval(cx)?;
     // What log_softmax's gradient wants next, as a pass over all classes would find it.
-    cx.produced.sums.push(KnownSum {
+    cx.produced.facts.sums.push(KnownSum {
         of: result,
         dim: class_dim(sizes.len()) as i64,
         sum: total,

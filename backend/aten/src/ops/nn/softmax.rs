@@ -4,21 +4,51 @@ use stablehlo::Value;
 
 use super::ex::{ex, select};
 use super::util::{like, max_keep, sum_keep, up};
-use crate::{Cx, Lowered, OpDef, Result};
+use crate::{Cx, KnownSoftmax, Lowered, OpDef, Result};
 
-/// `x - max(x)` and the sum of its exponentials along a dimension; rank 0 counts as one element.
-fn shifted(cx: &mut Cx<'_, '_>, x: Value, dims: &[i64]) -> Result<(Value, Value)> {
+/// What a softmax is made of.
+struct Parts {
+    max: Value,
+    /// `x - max`.
+    shifted: Value,
+    /// Its exponential.
+    exp: Value,
+    /// The sum of that.
+    total: Value,
+}
+
+/// The parts of a softmax along a dimension; rank 0 counts as one element.
+fn parts(cx: &mut Cx<'_, '_>, x: Value, dims: &[i64]) -> Result<Parts> {
     let max = max_keep(cx, x, dims)?;
     let shifted = (ex(x) - max).eval(cx)?;
     let exp = ex(shifted).exp().eval(cx)?;
     let total = sum_keep(cx, exp, dims)?;
-    Ok((shifted, total))
+    Ok(Parts {
+        max,
+        shifted,
+        exp,
+        total,
+    })
 }
 
 /// Softmax along dimensions.
 pub(super) fn softmax_of(cx: &mut Cx<'_, '_>, x: Value, dims: &[i64]) -> Result<Value> {
-    let (shifted, total) = shifted(cx, x, dims)?;
-    (ex(shifted).exp() / total).eval(cx)
+    let parts = parts(cx, x, dims)?;
+    (ex(parts.exp) / parts.total).eval(cx)
+}
+
+/// Has later ops of the program know what `of` was made of.
+fn leave(cx: &mut Cx<'_, '_>, of: Value, dims: &[i64], log: bool, input: Value, parts: &Parts) {
+    let [dim] = dims else { return };
+    cx.produced.facts.softmaxes.push(KnownSoftmax {
+        of,
+        dim: *dim,
+        log,
+        input,
+        max: parts.max,
+        exp: parts.exp,
+        total: parts.total,
+    });
 }
 
 /// The dimension argument as a list, empty for rank 0.
@@ -34,7 +64,10 @@ fn dim_list(cx: &Cx<'_, '_>, v: Value) -> Result<Vec<i64>> {
 fn softmax(cx: &mut Cx<'_, '_>) -> Lowered {
     let x = up(cx, "self")?;
     let dims = dim_list(cx, x)?;
-    Ok(softmax_of(cx, x, &dims)?.into())
+    let parts = parts(cx, x, &dims)?;
+    let y = (ex(parts.exp) / parts.total).eval(cx)?;
+    leave(cx, y, &dims, false, x, &parts);
+    Ok(y.into())
 }
 
 /// Softmax, but zero where everything is minus infinity.
@@ -57,13 +90,22 @@ pub(super) fn safe_softmax_of(cx: &mut Cx<'_, '_>, x: Value, dims: &[i64]) -> Re
 fn log_softmax(cx: &mut Cx<'_, '_>) -> Lowered {
     let x = up(cx, "self")?;
     let dims = dim_list(cx, x)?;
-    let (shifted, total) = shifted(cx, x, &dims)?;
-    Ok((ex(shifted) - ex(total).ln()).eval(cx)?.into())
+    let parts = parts(cx, x, &dims)?;
+    let y = (ex(parts.shifted) - ex(parts.total).ln()).eval(cx)?;
+    leave(cx, y, &dims, true, x, &parts);
+    Ok(y.into())
 }
 
 fn softmax_backward_data(cx: &mut Cx<'_, '_>) -> Lowered {
     let (g, y) = (up(cx, "grad_output")?, up(cx, "output")?);
     let dims = dim_list(cx, y)?;
+    if let Some(known) = cx.known_softmax(y, &dims, false) {
+        // The exponentials are what is kept then: what is divided by their sum is the gradient, which is new anyway.
+        let each = (ex(g) / known.total).eval(cx)?;
+        let products = (ex(each) * known.exp).eval(cx)?;
+        let sum = sum_keep(cx, products, &dims)?;
+        return Ok(((ex(each) - ex(sum) / known.total) * known.exp).eval(cx)?.into());
+    }
     let gy = (ex(g) * y).eval(cx)?;
     let total = sum_keep(cx, gy, &dims)?;
     Ok((ex(gy) - ex(y) * total).eval(cx)?.into())
@@ -76,6 +118,11 @@ fn log_softmax_backward_data(cx: &mut Cx<'_, '_>) -> Lowered {
         Some(known) => known,
         None => sum_keep(cx, g, &dims)?,
     };
+    if let Some(known) = cx.known_softmax(y, &dims, true) {
+        // Shorter by a subtraction an element, and nothing needs the logarithms.
+        let share = ex(total) / known.total;
+        return Ok((ex(g) - ex(known.exp) * share).eval(cx)?.into());
+    }
     Ok((ex(g) - ex(y).exp() * total).eval(cx)?.into())
 }
 
