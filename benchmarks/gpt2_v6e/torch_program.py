@@ -24,10 +24,11 @@ def main() -> None:
 
     @torch_tpu.compile_step
     def step(tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        optimizer.zero_grad()
         loss = model(tokens, targets)
         loss.backward()
         optimizer.step()
+        # Gradients that are there after the step are results of it, and JAX's step has none.
+        optimizer.zero_grad()
         return loss.detach()
 
     batch = torch.empty(GPT2.batch, GPT2.length, dtype=torch.int64, device="meta")

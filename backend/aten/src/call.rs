@@ -62,6 +62,8 @@ pub struct ScalarRef {
     pub index: u32,
     /// Its kind.
     pub kind: ScalarKind,
+    /// Whether it is nearer to 0 than a half is, where that is known.
+    pub small: Option<bool>,
 }
 
 /// An argument.

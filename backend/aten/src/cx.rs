@@ -48,6 +48,21 @@ pub struct KnownSoftmax {
     pub total: Value,
 }
 
+/// A gradient of the logarithm of a softmax that an op gave: `gradient - exp(input - max) * share`.
+#[derive(Copy, Clone, Debug)]
+pub struct KnownSoftmaxGradient {
+    /// The op's result.
+    pub of: Value,
+    /// What the softmax was taken of.
+    pub input: Value,
+    /// Its largest element along the dimension, of size 1 there.
+    pub max: Value,
+    /// The gradient's sum along the dimension by that of the exponentials, of size 1 there.
+    pub share: Value,
+    /// The gradient of the op's result.
+    pub gradient: Value,
+}
+
 /// What is known of a program's values, for ops that come later in it.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -55,6 +70,10 @@ pub struct Facts {
     pub sums: Vec<KnownSum>,
     /// Softmaxes.
     pub softmaxes: Vec<KnownSoftmax>,
+    /// Gradients of softmaxes' logarithms.
+    pub softmax_gradients: Vec<KnownSoftmaxGradient>,
+    /// Values of [`Facts::softmax_gradients`], once for each use that takes one to itself.
+    pub uses: Vec<Value>,
 }
 
 impl Facts {
@@ -62,6 +81,8 @@ impl Facts {
     pub fn extend(&mut self, other: Self) {
         self.sums.extend(other.sums);
         self.softmaxes.extend(other.softmaxes);
+        self.softmax_gradients.extend(other.softmax_gradients);
+        self.uses.extend(other.uses);
     }
 }
 
@@ -206,6 +227,20 @@ impl<'c, 'a> Cx<'c, 'a> {
             .iter()
             .find(|s| s.of == of && s.dim == *dim);
         found.map(|s| s.sum)
+    }
+
+    /// Tells later ops that this one has a value of [`Facts::softmax_gradients`] to itself; how many had it before.
+    pub fn use_alone(&mut self, of: Value) -> usize {
+        let facts = [&self.inputs.facts, &self.produced.facts];
+        let before = facts.map(|facts| facts.uses.iter().filter(|v| **v == of).count());
+        self.produced.facts.uses.push(of);
+        before.iter().sum()
+    }
+
+    /// How a value was computed if an earlier op of the program took it for the gradient of a softmax's logarithm.
+    pub fn known_softmax_gradient(&self, of: Value) -> Option<KnownSoftmaxGradient> {
+        let mut all = self.inputs.facts.softmax_gradients.iter();
+        all.find(|s| s.of == of).copied()
     }
 
     /// What a value was computed from if an earlier op of the program took it for a softmax, or the logarithm of one.

@@ -7,6 +7,7 @@
 //! A lowering runs once a signature (dtypes, sizes, attributes). Numbers of type `Scalar` or `float` are program inputs, not constants,
 //! unless the op's entry says that they shape the program.
 
+mod apart;
 mod call;
 mod cx;
 mod error;
@@ -16,7 +17,7 @@ mod promote;
 mod table;
 
 pub use call::{Arg, Call, Dims, OutMeta, ScalarKind, ScalarRef, TensorMeta};
-pub use cx::{Check, Cx, Facts, Inputs, KnownSoftmax, KnownSum, Outputs, Produced};
+pub use cx::{Check, Cx, Facts, Inputs, KnownSoftmax, KnownSoftmaxGradient, KnownSum, Outputs, Produced};
 pub use error::{Error, ErrorKind, Lowered, Result};
 pub use layout::{AmendFn, Made};
 pub use promote::{complex_of, compute_type, promote, promote_with_scalar};

@@ -228,15 +228,17 @@ fn describe(op: &OpHandle, parsed: &Parsed<'_>) -> Call {
             ArgIn::None => aten::Arg::None,
             ArgIn::Tensor(i) => aten::Arg::Tensor(*i),
             ArgIn::Tensors(list) => aten::Arg::Tensors(list.iter().map(tensor).collect()),
-            ArgIn::Scalar(index, kind) => aten::Arg::Scalar(aten::ScalarRef {
+            ArgIn::Scalar(index, kind, small) => aten::Arg::Scalar(aten::ScalarRef {
                 index: *index,
                 kind: *kind,
+                small: *small,
             }),
             ArgIn::Scalars(list) => aten::Arg::Scalars(
                 list.iter()
                     .map(|(index, kind)| aten::ScalarRef {
                         index: *index,
                         kind: *kind,
+                        small: None,
                     })
                     .collect(),
             ),

@@ -120,7 +120,8 @@ pub(crate) enum ArgIn<'a> {
     None,
     Tensor(u32),
     Tensors(SmallVec<[Option<u32>; 4]>),
-    Scalar(u32, ScalarKind),
+    /// A number that is an input, and, where the op asks, whether it is nearer to 0 than a half is.
+    Scalar(u32, ScalarKind, Option<bool>),
     Scalars(SmallVec<[(u32, ScalarKind); 4]>),
     Int(i64),
     Float(f64),
@@ -149,6 +150,14 @@ pub(crate) struct Parsed<'a> {
 fn is_one(arg: &Arg) -> bool {
     (arg.tag == Tag::Int as u32 && arg.payload == 1)
         || (arg.tag == Tag::Float as u32 && arg.payload == 1f64.to_bits())
+}
+
+/// Whether a number is nearer to 0 than a half is; nothing for what is no real number.
+fn is_small(arg: &Arg) -> Option<bool> {
+    if arg.tag == Tag::Float as u32 {
+        return Some(f64::from_bits(arg.payload).abs() < 0.5);
+    }
+    (arg.tag == Tag::Int as u32).then_some(arg.payload == 0)
 }
 
 /// A slice from a pointer that may be null when it is empty.
@@ -209,10 +218,16 @@ impl<'a> Parsed<'a> {
         let len = arg.len as usize;
         let dynamic = match numbers {
             Numbers::Constant => false,
-            Numbers::Input => true,
+            Numbers::Input | Numbers::InputBySize => true,
             Numbers::InputUnlessOne => !is_one(arg),
         };
-        self.key.head(tag, arg.len, u16::from(dynamic), 0);
+        let small = if numbers == Numbers::InputBySize {
+            is_small(arg)
+        } else {
+            None
+        };
+        let size = small.map_or(0, |small| 1 + u16::from(small));
+        self.key.head(tag, arg.len, u16::from(dynamic) + size, 0);
         let is = |t: Tag| t as u32 == tag;
         // SAFETY (of the blocks below): the caller promises that pointers are good for the tag.
         Ok(if is(Tag::Tensor) {
@@ -235,7 +250,7 @@ impl<'a> Parsed<'a> {
         } else if is(Tag::Int) || is(Tag::Float) || is(Tag::Bool) || is(Tag::Complex) {
             if dynamic {
                 let (i, kind) = self.scalar(arg);
-                ArgIn::Scalar(i, kind)
+                ArgIn::Scalar(i, kind, small)
             } else {
                 self.key.word(arg.payload);
                 if is(Tag::Int) {

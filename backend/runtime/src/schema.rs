@@ -40,8 +40,11 @@ pub(crate) enum Numbers {
     Constant,
     /// An input, so that another value is not another program.
     Input,
-    /// An input, but for 1: `alpha` and `beta` are that in nearly every call, and an input has its price in each.
+    /// An input, but for 1: `alpha` and `beta` are that in nearly every call, and an input has its price in each
+    /// and in each program (a TPU computes far slower where a fused loop takes more than eight).
     InputUnlessOne,
+    /// An input, and a constant of it whether it is nearer to 0 than a half is: `lerp` starts from the nearer end.
+    InputBySize,
 }
 
 impl OpHandle {
@@ -59,6 +62,8 @@ impl OpHandle {
         let of = |a: &SchemaEntry| match a.name.as_str() {
             name if !kinds.contains(&a.kind) || def.is_static(name) => Numbers::Constant,
             "alpha" | "beta" => Numbers::InputUnlessOne,
+            "value" if def.name.contains("addc") => Numbers::InputUnlessOne,
+            "weight" if def.name.ends_with("lerp") => Numbers::InputBySize,
             _ => Numbers::Input,
         };
         let numbers = schema.arguments.iter().map(of).collect();

@@ -19,8 +19,10 @@ pub struct Value {
 pub(crate) struct ValueInfo<'a> {
     pub(crate) ty: Type<'a>,
     block: u32,
-    /// The op, where that has one operand.
-    of: Option<(&'static str, Value)>,
+    /// The op, where that has one result.
+    op: &'static str,
+    /// Its operand, where there is one.
+    of: Option<Value>,
     /// A transposition's order.
     order: &'a [i64],
 }
@@ -101,8 +103,15 @@ impl<'a> FunctionBuilder<'a> {
         if value.function != self.id {
             return None;
         }
-        let (name, operand) = self.values.get(value.index as usize)?.of?;
-        (name == op).then_some(operand)
+        let info = self.values.get(value.index as usize)?;
+        info.of.filter(|_| info.op == op)
+    }
+
+    /// The name of the op that a value is the only result of, or nothing.
+    pub fn op_of(&self, value: Value) -> &'static str {
+        let info = self.values.get(value.index as usize);
+        info.filter(|_| value.function == self.id)
+            .map_or("", |info| info.op)
     }
 
     /// What a value was transposed from, and the permutation.
@@ -223,6 +232,7 @@ impl<'a> FunctionBuilder<'a> {
         self.values.push(ValueInfo {
             ty,
             block,
+            op: "",
             of: None,
             order: &[],
         });
@@ -287,8 +297,9 @@ impl<'a> FunctionBuilder<'a> {
         result: impl Into<Type<'a>>,
     ) -> Result<Value> {
         let index = self.emit_raw(name, operands, props, &[], &[result.into()])?;
-        if let [operand] = operands {
-            self.values[index as usize].of = Some((name, *operand));
+        if let Some(info) = self.values.get_mut(index as usize) {
+            info.op = name;
+            info.of = <[Value; 1]>::try_from(operands).ok().map(|[operand]| operand);
         }
         Ok(self.value(index))
     }

@@ -47,11 +47,25 @@ pub(crate) fn magnitude(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
     }
 }
 
-/// `start + weight * (end - start)`, from the nearer end, as torch does for accuracy.
+/// `start + weight * (end - start)`, from the nearer end, as torch does for accuracy. The weight of an argument of that name
+/// that is a number tells which end that is.
 pub(crate) fn interpolate(cx: &mut Cx<'_, '_>, start: Value, end: Value, weight: Value) -> Result<Value> {
+    let distance = cx.f.subtract(end, start)?;
+    match cx.scalar_ref("weight").and_then(|number| number.small) {
+        Some(true) => {
+            let step = cx.f.multiply(weight, distance)?;
+            return Ok(cx.f.add(start, step)?);
+        }
+        Some(false) => {
+            let one = cx.full_like(weight, 1)?;
+            let rest = cx.f.subtract(one, weight)?;
+            let step = cx.f.multiply(distance, rest)?;
+            return Ok(cx.f.subtract(end, step)?);
+        }
+        None => {}
+    }
     let size = cx.f.abs(weight)?;
     let near = super::common::compare_to(cx, size, stablehlo::ops::Direction::Lt, 0.5)?;
-    let distance = cx.f.subtract(end, start)?;
     let step = cx.f.multiply(weight, distance)?;
     let from_start = cx.f.add(start, step)?;
     let one = cx.full_like(weight, 1)?;

@@ -7,6 +7,7 @@ use stablehlo::ops::Direction;
 use super::dot::{contract, contract_last};
 use super::ex::ex;
 use super::util::{masked, sum};
+use crate::apart::rows_apart;
 use crate::{Cx, ElementType, Error, Lowered, OpDef, Result, compute_type};
 
 /// `self` in the sizes and type of `like`.
@@ -57,15 +58,95 @@ fn product(cx: &mut Cx<'_, '_>, a: (&str, &str), b: (&str, &str), out: &str) -> 
     contract(cx, (x, a.1), (y, b.1), out)
 }
 
-/// [`product`] where it is the whole result.
-fn last_product(cx: &mut Cx<'_, '_>, a: (&str, &str), b: (&str, &str), out: &str) -> Result<Value> {
-    one_type(cx, a.0, b.0)?;
-    let (x, y) = (cx.tensor(a.0)?, cx.tensor(b.0)?);
-    contract_last(cx, (x, a.1), (y, b.1), out)
+/// A factor of two dimensions in more: its rows as they were before they were merged into one dimension.
+struct Apart {
+    /// Of the sizes `rows`, and one more for the columns.
+    value: Value,
+    rows: Vec<i64>,
+    /// The factor is the transposed of it.
+    turned: bool,
+}
+
+impl Apart {
+    /// Finds the rows of a matrix. Where it is one of its own the rows are its first dimension.
+    fn of(cx: &mut Cx<'_, '_>, v: Value) -> Result<Self> {
+        let turned = cx.f.transposed_of(v).filter(|(_, order)| *order == [1, 0]);
+        let whole = super::softmax::once_more(cx, turned.map_or(v, |(of, _)| of))?;
+        let turned = turned.is_some();
+        let sizes = cx.dims(whole)?;
+        if let Some((value, rows)) = rows_apart(cx, whole)? {
+            return Ok(Self { value, rows, turned });
+        }
+        let rows = vec![sizes[0]];
+        Ok(Self {
+            value: whole,
+            rows,
+            turned,
+        })
+    }
+
+    /// With its rows as these.
+    fn agree(self, cx: &mut Cx<'_, '_>, rows: &[i64]) -> Result<Self> {
+        if self.rows == rows {
+            return Ok(self);
+        }
+        let columns = cx.dims(self.value)?.last().copied().unwrap_or(1);
+        let wide: Vec<i64> = rows.iter().copied().chain([columns]).collect();
+        Ok(Self {
+            value: cx.reshape(self.value, &wide)?,
+            rows: rows.to_vec(),
+            ..self
+        })
+    }
+
+    /// With its rows as one.
+    fn merged(self, cx: &mut Cx<'_, '_>) -> Result<Self> {
+        let all = self.rows.iter().product();
+        self.agree(cx, &[all])
+    }
+
+    /// Letters for its dimensions: those of the rows from `letters`, then that of the columns.
+    fn names(&self, letters: &str, columns: char) -> String {
+        letters.chars().take(self.rows.len()).chain([columns]).collect()
+    }
+}
+
+/// The product of two matrices, with the rows that it has as they were before they were merged, as [`batch_apart`] does.
+/// `last`: it is the whole result.
+fn product_apart(cx: &mut Cx<'_, '_>, a: &str, b: &str, last: bool) -> Result<Value> {
+    one_type(cx, a, b)?;
+    let (x, y) = (cx.tensor(a)?, cx.tensor(b)?);
+    let (mut x, mut y) = (Apart::of(cx, x)?, Apart::of(cx, y)?);
+    match (x.turned, y.turned) {
+        (false, false) => y = y.merged(cx)?,
+        (true, true) => x = x.merged(cx)?,
+        (false, true) => {}
+        // Both sum over their rows.
+        (true, false) if x.rows == y.rows => {}
+        (true, false) if x.rows.len() == 1 => x = x.agree(cx, &y.rows)?,
+        (true, false) if y.rows.len() == 1 => y = y.agree(cx, &x.rows)?,
+        (true, false) => (x, y) = (x.merged(cx)?, y.merged(cx)?),
+    }
+    let (x_names, y_names) = match (x.turned, y.turned) {
+        (false, false) => (x.names("abcdef", 'k'), y.names("k", 'j')),
+        (false, true) => (x.names("abcdef", 'k'), y.names("uvwxyz", 'k')),
+        (true, false) => (x.names("mnopqr", 'i'), y.names("mnopqr", 'j')),
+        (true, true) => (x.names("k", 'i'), y.names("uvwxyz", 'k')),
+    };
+    let lone =
+        |names: &str, other: &str| -> String { names.chars().filter(|c| !other.contains(*c)).collect() };
+    let out = lone(&x_names, &y_names) + &lone(&y_names, &x_names);
+    if last {
+        contract_last(cx, (x.value, &x_names), (y.value, &y_names), &out)
+    } else {
+        contract(cx, (x.value, &x_names), (y.value, &y_names), &out)
+    }
 }
 
 fn mm(cx: &mut Cx<'_, '_>) -> Lowered {
-    Ok(last_product(cx, ("self", "ik"), ("mat2", "kj"), "ij")?.into())
+    let product = product_apart(cx, "self", "mat2", true)?;
+    let dims = &cx.out(0)?.dims;
+    Ok(cx.reshape(product, dims)?.into())
 }
 
 fn bmm(cx: &mut Cx<'_, '_>) -> Lowered {
@@ -138,8 +219,16 @@ fn vdot(cx: &mut Cx<'_, '_>) -> Lowered {
 }
 
 fn addmm(cx: &mut Cx<'_, '_>) -> Lowered {
-    let p = product(cx, ("mat1", "ik"), ("mat2", "kj"), "ij")?;
-    Ok(add_scaled(cx, p)?.into())
+    let p = product_apart(cx, "mat1", "mat2", false)?;
+    let out = cx.out(0)?;
+    if cx.meta("self")?.dims.len() > 1 {
+        let p = cx.reshape(p, &out.dims)?;
+        return Ok(add_scaled(cx, p)?.into());
+    }
+    // Rounded as it lies: what follows then finds it there.
+    let sum = add_scaled(cx, p)?;
+    let sum = cx.cast(sum, out.element)?;
+    Ok(cx.reshape(sum, &out.dims)?.into())
 }
 
 fn addmm_activation(cx: &mut Cx<'_, '_>) -> Lowered {

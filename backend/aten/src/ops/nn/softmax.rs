@@ -4,7 +4,7 @@ use stablehlo::Value;
 
 use super::ex::{ex, select};
 use super::util::{like, max_keep, sum_keep, up};
-use crate::{Cx, KnownSoftmax, Lowered, OpDef, Result};
+use crate::{Cx, ElementType, KnownSoftmax, KnownSoftmaxGradient, Lowered, OpDef, Result};
 
 /// What a softmax is made of.
 struct Parts {
@@ -120,10 +120,43 @@ fn log_softmax_backward_data(cx: &mut Cx<'_, '_>) -> Lowered {
     };
     if let Some(known) = cx.known_softmax(y, &dims, true) {
         // Shorter by a subtraction an element, and nothing needs the logarithms.
-        let share = ex(total) / known.total;
-        return Ok((ex(g) - ex(known.exp) * share).eval(cx)?.into());
+        let share = (ex(total) / known.total).eval(cx)?;
+        let result = (ex(g) - ex(known.exp) * share).eval(cx)?;
+        cx.produced.facts.softmax_gradients.push(KnownSoftmaxGradient {
+            of: result,
+            input: known.input,
+            max: known.max,
+            share,
+            gradient: g,
+        });
+        return Ok(result.into());
     }
     Ok((ex(g) - ex(y).exp() * total).eval(cx)?.into())
+}
+
+/// A rounded gradient of a softmax's logarithm once more, for one use of it alone; other values as they are.
+///
+/// The gradient of a language model's logits goes into two products. A TPU recomputes it in each while it waits for memory,
+/// if nobody else has it: the whole is as large as the logits, and would be written and read for nothing else.
+pub(super) fn once_more(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
+    let element = cx.element(v)?;
+    let wide = cx.f.operand_of("stablehlo.convert", v);
+    let known = wide.and_then(|wide| cx.known_softmax_gradient(wide));
+    let narrow = known.and_then(|known| cx.f.operand_of("stablehlo.convert", known.input));
+    let (Some(known), Some(narrow)) = (known, narrow) else {
+        return Ok(v);
+    };
+    let before = cx.use_alone(known.of);
+    if before == 0 {
+        return Ok(v);
+    }
+    // The compiler would find the same computation, or the same barrier.
+    let number = cx.full(&[], ElementType::S32, before as i64)?;
+    let narrow = cx.f.optimization_barrier(&[narrow, number])?;
+    let input = cx.cast(narrow[0], cx.element(known.input)?)?;
+    let exp = (ex(input) - known.max).exp();
+    let again = (ex(known.gradient) - exp * known.share).eval(cx)?;
+    cx.cast(again, element)
 }
 
 fn masked_softmax_backward(cx: &mut Cx<'_, '_>) -> Lowered {
