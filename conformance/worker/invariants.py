@@ -127,6 +127,10 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     # Overlapping windows are added to a half.
     "nn.functional.conv_transpose2d": _HALVES,
     "nn.functional.conv_transpose3d": _HALVES,
+    # One dimension after the other, each result a half.
+    "nn.functional.interpolate.bicubic": _HALVES,
+    "nn.functional.interpolate.linear": _HALVES,
+    "nn.functional.interpolate.trilinear": _HALVES,
     # Three real convolutions, and their differences.
     "nn.functional.conv2d": (torch.complex64,),
     # Each step from a coordinate to a weight is a half: bfloat16 knows not even the places of a row of 300.
