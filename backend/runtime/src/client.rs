@@ -291,6 +291,8 @@ fn identity(client: &dyn Client, config: &Config, options: &CompileOptions) -> S
         .collect();
     // Code for the host is for its processor's own instructions; a TPU's kind is in the version and the devices.
     let host = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    // XLA reads these by itself, and compiles other code for them.
+    let flags = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"].map(|name| std::env::var(name).unwrap_or_default());
     let about = |line: &&str| {
         line.starts_with("flags") || line.starts_with("model name") || line.starts_with("Features")
     };
@@ -301,7 +303,7 @@ fn identity(client: &dyn Client, config: &Config, options: &CompileOptions) -> S
         .map(|d| d.description().kind.clone())
         .collect();
     format!(
-        "{}\n{}\n{kinds:?}\n{files:?}\n{:?}\n{}\n{processor:?}",
+        "{}\n{}\n{kinds:?}\n{files:?}\n{:?}\n{}\n{processor:?}\n{flags:?}",
         client.platform_name(),
         client.platform_version(),
         options.encode(),

@@ -41,6 +41,7 @@ def test_a_second_process_compiles_nothing(program: Program, tmp_path: Path) -> 
 def test_other_options_and_other_plugins_are_other_programs(program: Program, tmp_path: Path) -> None:
     compiled, _, _ = stats(program, tmp_path)
     assert stats(program, tmp_path, TORCH_TPU_SIM_TOPOLOGY="v6e:2x2")[0] == compiled
+    assert stats(program, tmp_path, XLA_FLAGS="--xla_backend_optimization_level=0")[0] == compiled
     assert stats(program, tmp_path)[0] == 0
 
 
