@@ -124,6 +124,11 @@ _IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     "masked.log_softmax": _HALVES,
     # Composed of ops that each give a half.
     "nn.functional.binary_cross_entropy_with_logits": _HALVES,
+    # The difference, its square and their mean are halves, and so is a sum of losses.
+    "nn.functional.mse_loss": _HALVES,
+    "nn.functional.nll_loss": _HALVES,
+    # Weights are halves in the product with the values, and sums of some lengths.
+    "nn.functional.scaled_dot_product_attention": _HALVES,
     # Overlapping windows are added to a half.
     "nn.functional.conv_transpose2d": _HALVES,
     "nn.functional.conv_transpose3d": _HALVES,
@@ -166,7 +171,6 @@ _GRADIENTS_IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
     "unfold_copy": _HALVES,
     # Of halves the CPU keeps the moments and the denominators of the forward pass in halves.
     "nn.functional.layer_norm": _HALVES,
-    "nn.functional.scaled_dot_product_attention": _HALVES,
     # Long sums with much cancellation, in single precision: the CPU adds them in one chain.
     "nn.functional.conv3d": (torch.float32,),
     "kron": (torch.float32,),
