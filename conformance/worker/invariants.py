@@ -102,7 +102,12 @@ def _permutation(call: object, indices: Tensor) -> tuple[Tensor, bool]:
 
 # For each op that chooses among equal elements: whether it names several in each slice, and which argument names the
 # dimension.
-_CHOOSING: dict[str, tuple[bool, int]] = {"topk": (True, 1), "kthvalue": (False, 1), "mode": (False, 0)}
+_CHOOSING: dict[str, tuple[bool, int]] = {
+    "topk": (True, 1),
+    "kthvalue": (False, 1),
+    "mode": (False, 0),
+    "sort": (True, 0),
+}
 # For each op that moves elements and is not asked to keep the order of equal ones: which argument names the dimension.
 _TIED: dict[str, int] = {"topk": 1, "kthvalue": 1, "mode": 0, "msort": -1}
 
@@ -209,7 +214,7 @@ def tied(op: OpInfo, call: object) -> bool:
 
 def comparable(op: OpInfo, call: object, ours: object, theirs: object) -> tuple[object, object]:
     """Two results, reduced to what must be equal."""
-    if op.name in _CHOOSING:
+    if op.name in _CHOOSING and not call.kwargs.get("stable"):
         here = tuple(t.cpu() for t in ours)
         return _picked(call, here, *_CHOOSING[op.name]), _picked(call, tuple(theirs), *_CHOOSING[op.name])
     if op.name == "argsort" and not call.kwargs.get("stable"):
