@@ -1,7 +1,7 @@
 """torch.cond, while_loop, scan, associative_scan and flex_attention: eager and compiled, both ways, as on CPU."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,16 +14,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._pytree import tree_leaves
 from torch_tpu import _core
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-def compiled(function: Callable) -> Callable:
-    return torch.compile(function, backend="tpu", fullgraph=True)
+from .conftest import compiled
 
 
 def branches(x: Tensor) -> Tensor:

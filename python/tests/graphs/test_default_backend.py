@@ -1,19 +1,11 @@
 """torch.compile without backend=: each graph goes where its tensors are."""
 
-from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor
 from torch_tpu import _core
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def f(x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """torch.compile with sizes that differ from call to call: a program for each power of two, no padding in results."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +13,8 @@ from torch_tpu._ragged import Sizes, Unsupported, dim_of, regroup
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # If padding shows, it shows as NaN.
+def padding_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_buckets, "PADDING", math.nan)
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def moved(value: Any, device: str) -> Any:

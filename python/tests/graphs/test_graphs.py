@@ -8,16 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_tpu import _core
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-def compiled(function: Callable) -> Callable:
-    return torch.compile(function, backend="tpu", fullgraph=True)
+from .conftest import compiled
 
 
 def programs(call: Callable[[], object]) -> list[str]:
