@@ -22,7 +22,7 @@ WARM = 6
 def torch_side(side, folder):
     """A function that runs one step on the batch of this number, and one that waits for a loss."""
     import torch
-    from model import GPT
+    from model import GPT, train_step
     from sizes import Config
 
     if side.startswith("cpu"):
@@ -37,16 +37,7 @@ def torch_side(side, folder):
     model = model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     batches = [tuple(torch.from_numpy(b).to(device) for b in pair) for pair in np.load(folder / "batches.npy")]
-    apart = side in ("compile", "cpu-inductor")
-    loss_of = torch.compile(model) if apart else model
-    update = torch.compile(optimizer.step) if apart else optimizer.step
-
-    def step(tokens, targets):
-        optimizer.zero_grad()
-        loss = loss_of(tokens, targets)
-        loss.backward()
-        update()
-        return loss.detach()
+    step = train_step(model, optimizer, compiled=side in ("compile", "cpu-inductor"))
 
     if side == "compile_step":
         step = torch_tpu.compile_step(step)

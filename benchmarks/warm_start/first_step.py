@@ -38,7 +38,7 @@ def training(mode):
     """The step, a loader of batches of so many rows, and the optimizer."""
     import torch
     import torch_tpu
-    from model import GPT
+    from model import GPT, train_step
     from sizes import Config
 
     torch.tpu.eager_mode("fused" if mode == "fused" else "strict")
@@ -46,15 +46,7 @@ def training(mode):
     config = Config()
     model = GPT(config).to("tpu")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    loss_of = torch.compile(model) if mode == "compile" else model
-    update = torch.compile(optimizer.step) if mode == "compile" else optimizer.step
-
-    def step(tokens, targets):
-        optimizer.zero_grad()
-        loss = loss_of(tokens, targets)
-        loss.backward()
-        update()
-        return loss.detach()
+    step = train_step(model, optimizer, compiled=mode == "compile")
 
     def batch(rows=config.batch):
         text = torch.randint(config.vocabulary, (rows, config.length + 1))
