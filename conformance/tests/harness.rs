@@ -51,6 +51,21 @@ impl Suite {
         (outputs, Report::read(&path).unwrap())
     }
 
+    /// Whether a run of everything takes a test.
+    fn takes(&self, test: &str) -> bool {
+        let listed = |more: &[&str]| {
+            let output = self
+                .command(suite())
+                .args(["--list", "--format", "terse"])
+                .args(more)
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().any(|line| line == format!("{test}: test"))
+        };
+        listed(&[]) && !listed(&["--ignored"])
+    }
+
     fn layout(&self) -> conformance::layout::Layout {
         let mut layout = conformance::layout::Layout::here().unwrap();
         layout.dir = self.dir.path().to_owned();
@@ -114,6 +129,23 @@ fn planted_faults_fail_one_test_each_and_the_run_goes_on() {
     assert!(message(WRONG).contains("not close"), "{}", message(WRONG));
     let all = report.totals["sim"][conformance::report::ALL];
     assert_eq!((all.tests, all.passed, all.failed), (5, 2, 3));
+}
+
+/// Whichever samples a commit chooses.
+#[test]
+fn a_reduction_over_the_wrong_axis_in_one_dtype_is_caught_by_the_default_run() {
+    for (overload, op) in [("aten.sum.dim_IntList", "sum"), ("aten.amax.default", "amax")] {
+        let [wrong, right] = ["int16", "int32"].map(|dtype| format!("sim::op::{op}::{dtype}"));
+        let mut suite = Suite::new().set("TORCH_TPU_CONFORMANCE_PLANT", format!("axis={overload}/int16"));
+        for seed in 0..3 {
+            // The last one set counts.
+            suite = suite.set("TORCH_TPU_CONFORMANCE_SEED", seed.to_string());
+            assert!(suite.takes(&wrong), "{wrong}, seed {seed}");
+            let (outputs, report) = suite.run(&format!("axis-{seed}"), &[&wrong, &right]);
+            let went: Vec<bool> = outputs.iter().map(passed).collect();
+            assert_eq!(went, [false, true], "{op}, seed {seed}: {:?}", report.tests);
+        }
+    }
 }
 
 #[test]

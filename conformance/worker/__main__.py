@@ -40,7 +40,8 @@ def run(request: dict, known: dict) -> dict:
     else:
         how = ""
     compiled = target == "v6e"
-    with compare.rules(request.get("bound"), compared=not compiled), ways.programs(compiled) as programs:
+    rules = compare.rules(request.get("bound"), compared=not compiled)
+    with rules, ways.programs(compiled) as programs, planted.wrong_axis():
         if kind == "op":
             outcome = opcheck.run_op(entry, dtype, limit, seed, brief=request.get("brief", False))
         else:

@@ -128,24 +128,36 @@ def chosen(samples: Iterable, limit: int | None, seed: int) -> list:
     """All samples, or ``limit`` of them spread over the list from a start that the seed decides.
 
     The first of few is one that tells much, where there is one: a sample with axes and arguments finds a wrong axis, an
-    empty one does not.
+    empty one, or one that takes all axes, does not.
     """
     every = list(samples)
     if limit is None or len(every) <= limit:
         return every
     step = len(every) / limit
     few = [every[int(seed + i * step) % len(every)] for i in range(limit)]
-    telling = [s for s in every if _tells_much(s)]
-    if telling and not any(_tells_much(s) for s in few):
+    most = max(map(_tells, every))
+    if most > max(map(_tells, few)):
+        telling = [s for s in every if _tells(s) == most]
         few[0] = telling[seed % len(telling)]
     return few
 
 
-def _tells_much(sample: object) -> bool:
+def _tells(sample: object) -> int:
+    """How much a sample tells: of several elements along several axes, with arguments, with some of the axes."""
     if not isinstance(sample, SampleInput):
-        return True
+        return 0
     first = next((t for t in tree_flatten(sample.input)[0] if isinstance(t, Tensor)), None)
-    return first is not None and first.dim() > 1 and first.numel() > 1 and bool(sample.args or sample.kwargs)
+    more = (*sample.args, *sample.kwargs.values())
+    if first is None or first.dim() < 2 or first.numel() < 2 or not more:
+        return 0
+    return 2 if any(_some_axes(value, first.dim()) for value in more) else 1
+
+
+def _some_axes(value: object, rank: int) -> bool:
+    axes = (value,) if type(value) is int else value
+    if not isinstance(axes, tuple | list) or not all(type(a) is int and -rank <= a < rank for a in axes):
+        return False
+    return 0 < len({a % rank for a in axes}) < rank
 
 
 def samples_of(op: OpInfo, dtype: torch.dtype, *, grad: bool, limit: int | None, seed: int) -> list[SampleInput]:
