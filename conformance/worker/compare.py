@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -56,6 +56,20 @@ def check(ours: object, theirs: object, *, values: bool = True, strides: bool = 
     if len(mine) != len(wanted):
         raise Differs(f"the structure is {our_spec}, not {their_spec}")
     return max((_check_one(a, b, values, strides) for a, b in zip(mine, wanted, strict=True)), default=0.0)
+
+
+def agrees(pairs: Iterable[tuple[object, object]], *, values: bool = True, strides: bool = True) -> float:
+    """:func:`check` against several measures, each with the result as it is compared to it: one of them is enough.
+
+    Raises what the first raises.
+    """
+    first: AssertionError | None = None
+    for ours, theirs in pairs:
+        try:
+            return check(ours, theirs, values=values, strides=strides)
+        except AssertionError as e:
+            first = first or e
+    raise first or Differs("there is no measure")
 
 
 def _check_one(ours: object, theirs: object, values: bool, strides: bool) -> float:

@@ -6,10 +6,9 @@ import torch
 from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
-from .compare import check
-from .invariants import comparable, in_double, tied
-from .moving import narrowed
-from .opcheck import DEVICE, Call, Outcome, gradients, moved, name_of, on_cpu, samples_of
+from .compare import agrees
+from .invariants import comparable, tied
+from .opcheck import DEVICE, Call, Outcome, gradients, gradients_on_cpu, moved, name_of, on_cpu, samples_of
 
 # Tracing a sample takes longer than running it.
 SAMPLES = 3
@@ -47,7 +46,7 @@ def run(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome
     return outcome
 
 
-def _compare(op: OpInfo, dtype: torch.dtype, sample: SampleInput, theirs: object, *, values: bool, grad: bool) -> float:
+def _compare(op: OpInfo, dtype: torch.dtype, sample: SampleInput, theirs: list, *, values: bool, grad: bool) -> float:
     function = op.get_op()
 
     def step(input: object, *args: object, **kwargs: object) -> object:
@@ -60,21 +59,19 @@ def _compare(op: OpInfo, dtype: torch.dtype, sample: SampleInput, theirs: object
     worst = 0.0
     for _ in range(2):
         result = ours.fresh().run(compiled)
-        worst = max(worst, check(*comparable(op, call, result, theirs), values=values, strides=False))
+        pairs = [comparable(op, call, result, right) for right in theirs]
+        worst = max(worst, agrees(pairs, values=values, strides=False))
     if not grad or not values or tied(op, call):
         return worst
     try:
-        if in_double(op, dtype, grad=True):
-            wanted = narrowed(gradients(op, call.in_double(), sample, False, "cpu", dtype), dtype)
-        else:
-            wanted = gradients(op, call, sample, False, "cpu", dtype)
+        wanted = gradients_on_cpu(op, call, sample, False, dtype)
     except Exception:
         # What the CPU cannot differentiate is no measure.
         return worst
-    if wanted is None:
+    if not wanted:
         return worst
     given = gradients(_Compiled(op, compiled), moved(op, call), sample, False, DEVICE, dtype)
-    return max(worst, check(given, wanted, strides=False))
+    return max(worst, agrees([(given, right) for right in wanted], strides=False))
 
 
 def pairs() -> Iterator[tuple[str, str, str, OpInfo, torch.dtype]]:

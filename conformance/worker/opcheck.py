@@ -11,7 +11,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .compare import Differs, check, comparing
+from .compare import Differs, agrees, check, comparing
 from .invariants import comparable, in_double, ordered, tied
 from .moving import copied, mover, narrow_type, narrowed, widened
 
@@ -193,22 +193,22 @@ def _variants(op: OpInfo, call: Call, sample: SampleInput, number: int) -> Itera
         yield "out= ", lambda: _out(op, call)
 
 
-def on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[object, bool]:
-    """The result on the CPU, and whether its values mean something."""
+def on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[list, bool]:
+    """What the CPU gives, each of them right, and whether the values mean something."""
     torch.manual_seed(1)
     first = call.fresh().run(function)
     if op.name in _UNINITIALIZED or (op.name in _RANDOM_UNLESS and _RANDOM_UNLESS[op.name] not in call.kwargs):
-        return first, False
+        return [first], False
     try:
         # Of few elements two seeds often choose alike.
         for other in (2, 3, 4):
             torch.manual_seed(other)
             check(call.fresh().run(function), first)
     except (AssertionError, RuntimeError):
-        return first, False
+        return [first], False
     if isinstance(call.input, Tensor) and in_double(op, call.input.dtype):
-        return narrowed(call.in_double().run(function), call.input.dtype), True
-    return first, True
+        return [narrowed(call.in_double().run(function), call.input.dtype), first], True
+    return [first], True
 
 
 def _forward(op: OpInfo, function: Callable, call: Call) -> float:
@@ -222,7 +222,7 @@ def _forward(op: OpInfo, function: Callable, call: Call) -> float:
     result = ours.run(function)
     if function is op.inplace_variant and isinstance(result, Tensor) and result.data_ptr() != ours.input.data_ptr():
         raise Differs("the result is not the tensor that was to be changed")
-    return check(*comparable(op, call, result, theirs), values=values)
+    return agrees([comparable(op, call, result, right) for right in theirs], values=values)
 
 
 def _refused(ours: Callable, theirs: Exception) -> float:
@@ -241,14 +241,12 @@ def _refused(ours: Callable, theirs: Exception) -> float:
 def _out(op: OpInfo, call: Call) -> float:
     function = op.get_op()
     try:
-        theirs, values = on_cpu(op, function, call)
-        outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, Tensor) else t, theirs)
-        if not all(isinstance(t, Tensor) for t in tree_flatten(theirs)[0]):
+        measures, values = on_cpu(op, function, call)
+        outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, Tensor) else t, measures[-1])
+        if not all(isinstance(t, Tensor) for t in tree_flatten(measures[-1])[0]):
             return 0.0
         outs = outs if isinstance(outs, Tensor) else tuple(outs)
-        exact = theirs if isinstance(call.input, Tensor) and in_double(op, call.input.dtype) else None
         theirs = call.fresh().run(function, out=outs)
-        theirs = theirs if exact is None or theirs is None else exact
     except Exception:
         # Not every sample can be called so.
         return 0.0
@@ -260,7 +258,7 @@ def _out(op: OpInfo, call: Call) -> float:
     pairs = zip(tree_flatten(result)[0], tree_flatten(given)[0], strict=True)
     if any(a is not b for a, b in pairs):
         raise Differs("the result is not the tensor given as out")
-    return check(*comparable(op, call, result, theirs), values=values)
+    return agrees([comparable(op, call, result, right) for right in (*measures[:-1], theirs)], values=values)
 
 
 def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, twice: bool) -> Outcome:
@@ -268,36 +266,38 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
     outcome = Outcome()
     for sample in samples_of(op, dtype, grad=True, limit=limit, seed=seed):
         call = Call.of(sample)
-        function = op.get_op()
-        double = in_double(op, dtype, grad=True, twice=twice)
         try:
             with torch.no_grad():
-                theirs, values = on_cpu(op, function, call.plain())
+                _, values = on_cpu(op, op.get_op(), call.plain())
             if not values or tied(op, call):
                 continue
-            if double:
-                theirs = narrowed(gradients(op, call.in_double(), sample, twice, "cpu", dtype), dtype)
-            else:
-                theirs = gradients(op, call, sample, twice, "cpu", dtype)
+            theirs = gradients_on_cpu(op, call, sample, twice, dtype)
         except Exception:
             # What the CPU cannot differentiate is no measure.
             continue
-        if theirs is None:
+        if not theirs:
             continue
         outcome.samples += 1
         try:
             ours = gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
-            try:
-                ulps = check(ours, theirs, strides=False)
-            except AssertionError:
-                if not twice or double:
-                    raise
-                # In which order three contributions to a gradient are added shows in halves, and torch promises none.
-                ulps = check(ours, gradients(op, call, sample, twice, "cpu", dtype, apart=True), strides=False)
-            outcome.ulps = max(outcome.ulps, ulps)
+            # In which order three contributions to a gradient are added shows in halves, and torch promises none.
+            last = (gradients(op, call, sample, twice, "cpu", dtype, apart=True) for _ in range(twice))
+            pairs = ((ours, right) for right in itertools.chain(theirs, last))
+            outcome.ulps = max(outcome.ulps, agrees(pairs, strides=False))
         except Exception as e:
             outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
     return outcome
+
+
+def gradients_on_cpu(op: OpInfo, call: Call, sample: SampleInput, twice: bool, dtype: torch.dtype) -> list[tuple]:
+    """What the CPU gives, each of them right; nothing where there is nothing to differentiate."""
+    plain = gradients(op, call, sample, twice, "cpu", dtype)
+    if plain is None:
+        return []
+    found = [plain]
+    if in_double(op, dtype, grad=True, twice=twice):
+        found.insert(0, narrowed(gradients(op, call.in_double(), sample, twice, "cpu", dtype), dtype))
+    return found
 
 
 def _leaves(call: Call) -> list[Tensor]:

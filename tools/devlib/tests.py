@@ -164,21 +164,27 @@ QUICK_COMPILES = "--xla_backend_optimization_level=0"
 SLOW_FOLDERS = ("examples", "device")
 
 
+# A test waits for one compiler at a time; each of these holds torch and a device, in a gigabyte or two.
+PYTEST_WORKERS = min(os.cpu_count() or 1, 4)
+
+
+def pytest(console: Console, name: str, *more: str, env: Mapping[str, str] | None = None) -> Counts:
+    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider"]
+    command += ["-n", str(PYTEST_WORKERS), "--dist", "worksteal", *more]
+    return run_counted(console, name, command, counts.pytest, env)
+
+
 def python_ops(console: Console) -> Counts:
-    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests/ops"]
-    return run_counted(console, "pytest, ops", command, counts.pytest, {"XLA_FLAGS": QUICK_COMPILES})
+    return pytest(console, "pytest, ops", "python/tests/ops", env={"XLA_FLAGS": QUICK_COMPILES})
 
 
 def python(console: Console) -> Counts:
-    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "python/tests"]
-    command += [f"--ignore=python/tests/{folder}" for folder in ("ops", *SLOW_FOLDERS)]
-    return run_counted(console, "pytest", command, counts.pytest)
+    ignored = [f"--ignore=python/tests/{folder}" for folder in ("ops", *SLOW_FOLDERS)]
+    return pytest(console, "pytest", "python/tests", *ignored)
 
 
 def python_slow(console: Console) -> Counts:
-    command = [envs.python_of(VENV), "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider"]
-    command += [f"python/tests/{folder}" for folder in SLOW_FOLDERS]
-    return run_counted(console, "pytest, slow", command, counts.pytest)
+    return pytest(console, "pytest, slow", *(f"python/tests/{folder}" for folder in SLOW_FOLDERS))
 
 
 def sanitize(console: Console) -> Counts:

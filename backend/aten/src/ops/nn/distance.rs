@@ -74,15 +74,20 @@ fn one_more(cx: &mut Cx<'_, '_>, v: Value) -> Result<Value> {
 }
 
 fn cdist_backward(cx: &mut Cx<'_, '_>) -> Lowered {
+    let out = &cx.out(0)?.dims;
     let (g, distance) = (up(cx, "grad_output")?, up(cx, "cdist")?);
     let d = differences(cx)?;
+    if cx.dims(d)?.contains(&0) {
+        // Of no pairs it has the sizes of `x1`, unbroadcast.
+        let element = cx.element(d)?;
+        return Ok(cx.full(out, element, 0)?.into());
+    }
     let p = cx.float("p")?;
     let (g, distance) = (one_more(cx, g)?, one_more(cx, distance)?);
     let dims = cx.dims(d)?;
     let distance = cx.broadcast_to(distance, &dims)?;
     let each = (slope(d, distance, p) * g).eval(cx)?;
     let total = sum(cx, each, &[dims.len() as i64 - 2])?;
-    let out = &cx.out(0)?.dims;
     Ok(cx.reshape(total, out)?.into())
 }
 
