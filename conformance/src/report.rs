@@ -38,6 +38,9 @@ pub struct Totals {
     pub failed: u64,
     /// Failures that the table of exceptions foretells.
     pub expected_failures: u64,
+    /// Those that passed where CPU torch in double precision decided some comparison.
+    #[serde(default)]
+    pub by_double: u64,
     /// Those that passed with no sample to run: the CPU could run none of them.
     pub empty: u64,
     /// Samples that ran.
@@ -163,6 +166,7 @@ impl Totals {
                 self.expected_failures += 1;
             }
         }
+        self.by_double += u64::from(result.verdict == Verdict::Passed && result.by_double > 0);
         self.empty += u64::from(result.verdict == Verdict::Passed && result.samples == 0);
         self.samples += result.samples;
         self.seconds += result.seconds;

@@ -68,6 +68,10 @@ pub struct TestResult {
     pub failed: u64,
     /// The largest error, in units of the last place.
     pub ulps: f64,
+    /// Comparisons that CPU torch in double precision decided: in the tested type its own rounding errors exceed the
+    /// tolerance.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_double: u64,
     /// How the op ran: `lowering`, `decomposition`, `fallback`, or empty where nobody looked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub how: String,
@@ -91,6 +95,11 @@ pub struct Picked {
     pub brief: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Run {
     /// Which samples it asks for; nothing is all.
     pub fn picked(&self) -> Option<Picked> {
@@ -111,6 +120,7 @@ impl TestResult {
             samples: 0,
             failed: 1,
             ulps: 0.0,
+            by_double: 0,
             how: String::new(),
             messages: vec![message],
             cost: None,
@@ -167,6 +177,8 @@ pub(crate) struct WorkerAnswer {
     pub(crate) failed: u64,
     #[serde(default)]
     pub(crate) ulps: f64,
+    #[serde(default)]
+    pub(crate) by_double: u64,
     #[serde(default)]
     pub(crate) messages: Vec<String>,
     #[serde(default)]

@@ -58,15 +58,15 @@ def check(ours: object, theirs: object, *, values: bool = True, strides: bool = 
     return max((_check_one(a, b, values, strides) for a, b in zip(mine, wanted, strict=True)), default=0.0)
 
 
-def agrees(pairs: Iterable[tuple[object, object]], *, values: bool = True, strides: bool = True) -> float:
+def agrees(pairs: Iterable[tuple[object, object]], *, values: bool = True, strides: bool = True) -> tuple[float, int]:
     """:func:`check` against several measures, each with the result as it is compared to it: one of them is enough.
 
-    Raises what the first raises.
+    Returns the error and which measure it was, the first being 0; raises what the first raises.
     """
     first: AssertionError | None = None
-    for ours, theirs in pairs:
+    for number, (ours, theirs) in enumerate(pairs):
         try:
-            return check(ours, theirs, values=values, strides=strides)
+            return check(ours, theirs, values=values, strides=strides), number
         except AssertionError as e:
             first = first or e
     raise first or Differs("there is no measure")

@@ -6,9 +6,19 @@ import torch
 from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
-from .compare import agrees
-from .invariants import comparable, tied
-from .opcheck import DEVICE, Call, Outcome, gradients, gradients_on_cpu, moved, name_of, on_cpu, samples_of
+from .invariants import tied
+from .opcheck import (
+    DEVICE,
+    Call,
+    Check,
+    Outcome,
+    agree_gradients,
+    gradients,
+    moved,
+    name_of,
+    on_cpu,
+    samples_of,
+)
 
 # Tracing a sample takes longer than running it.
 SAMPLES = 3
@@ -32,7 +42,7 @@ def run(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome
     outcome = Outcome()
     grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     for sample in samples_of(op, dtype, grad=grad, limit=min(limit or SAMPLES, SAMPLES), seed=seed):
-        call = Call.of(sample)
+        call = Call.of(sample).fresh()
         try:
             theirs, values = on_cpu(op, op.get_op(), call.plain())
         except Exception:
@@ -40,38 +50,34 @@ def run(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome
             continue
         outcome.samples += 1
         try:
-            outcome.ulps = max(outcome.ulps, _compare(op, dtype, sample, theirs, values=values, grad=grad))
+            _compare(Check(op, dtype, call, outcome), sample, theirs, values=values, grad=grad)
         except Exception as e:  # whatever compiling raises is the result of the test
             outcome.fail(f"compiled{call}", e)
     return outcome
 
 
-def _compare(op: OpInfo, dtype: torch.dtype, sample: SampleInput, theirs: list, *, values: bool, grad: bool) -> float:
+def _compare(one: Check, sample: SampleInput, theirs: object, *, values: bool, grad: bool) -> None:
+    op, call = one.op, one.call
     function = op.get_op()
 
     def step(input: object, *args: object, **kwargs: object) -> object:
         return function(input, *args, **kwargs)
 
     torch._dynamo.reset()
-    call = Call.of(sample)
     compiled = torch.compile(step, dynamic=False)
     ours = moved(op, call.plain())
-    worst = 0.0
     for _ in range(2):
-        result = ours.fresh().run(compiled)
-        pairs = [comparable(op, call, result, right) for right in theirs]
-        worst = max(worst, agrees(pairs, values=values, strides=False))
+        one.agree(function, ours.fresh().run(compiled), theirs, values=values, strides=False)
     if not grad or not values or tied(op, call):
-        return worst
+        return
     try:
-        wanted = gradients_on_cpu(op, call, sample, False, dtype)
+        wanted = gradients(op, call, sample, False, "cpu", one.dtype)
     except Exception:
         # What the CPU cannot differentiate is no measure.
-        return worst
-    if not wanted:
-        return worst
-    given = gradients(_Compiled(op, compiled), moved(op, call), sample, False, DEVICE, dtype)
-    return max(worst, agrees([(given, right) for right in wanted], strides=False))
+        return
+    if wanted is not None:
+        given = gradients(_Compiled(op, compiled), moved(op, call), sample, False, DEVICE, one.dtype)
+        agree_gradients(one, sample, given, wanted)
 
 
 def pairs() -> Iterator[tuple[str, str, str, OpInfo, torch.dtype]]:

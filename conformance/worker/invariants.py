@@ -109,103 +109,12 @@ _CHOOSING: dict[str, tuple[bool, int]] = {
     "sort": (True, 0),
 }
 # For each op that moves elements and is not asked to keep the order of equal ones: which argument names the dimension.
-_TIED: dict[str, int] = {"topk": 1, "kthvalue": 1, "mode": 0, "msort": -1}
-
-# The CPU's own rounding errors exceed the tolerances. The result of the CPU in double precision, rounded, is then the
-# measure: the tolerances are the same, and a result as far off as the CPU's fails.
-_HALVES = (torch.float16, torch.bfloat16)
-_SINGLES = (torch.float32, torch.complex64)
-_IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
-    # A norm of some tens is squared again and again.
-    "matrix_exp": (*_HALVES, *_SINGLES),
-    # A half is rounded after each addition.
-    "_segment_reduce": _HALVES,
-    "index_reduce": _HALVES,
-    "_unsafe_masked_index_put_accumulate": _HALVES,
-    # As `x * rstd - mean * rstd`, each product a half: not zero where all elements are equal.
-    "native_layer_norm": _HALVES,
-    # The logarithm of the sum is rounded to a half before it is subtracted.
-    "log_softmax": _HALVES,
-    "masked.log_softmax": _HALVES,
-    # Composed of ops that each give a half.
-    "nn.functional.binary_cross_entropy_with_logits": _HALVES,
-    # The difference, its square and their mean are halves, and so is a sum of losses.
-    "nn.functional.mse_loss": _HALVES,
-    "nn.functional.nll_loss": _HALVES,
-    # Weights are halves in the product with the values, and sums of some lengths.
-    "nn.functional.scaled_dot_product_attention": _HALVES,
-    # Overlapping windows are added to a half.
-    "nn.functional.conv_transpose2d": _HALVES,
-    "nn.functional.conv_transpose3d": _HALVES,
-    # One dimension after the other, each result a half.
-    "nn.functional.interpolate.bicubic": _HALVES,
-    "nn.functional.interpolate.linear": _HALVES,
-    "nn.functional.interpolate.trilinear": _HALVES,
-    # Three real convolutions, and their differences.
-    "nn.functional.conv2d": (torch.complex64,),
-    # Each step from a coordinate to a weight is a half: bfloat16 knows not even the places of a row of 300.
-    "nn.functional.grid_sample": _HALVES,
-    "grid_sampler_2d": _HALVES,
-    "grid_sampler_3d": _HALVES,
-    # By logarithm, product and exponential in single precision.
-    "pow": (torch.complex64,),
-    "__rpow__": (torch.complex64,),
-    # Small products are added in one chain.
-    "addbmm": (torch.complex64,),
-    "baddbmm": (torch.complex64,),
-    # Small tensors: the product with alpha is rounded to a half, that of large ones is not.
-    "add": _HALVES,
-    "sub": _HALVES,
-    # Each step divides by what the last one left.
-    "linalg.ldl_factor": (torch.float32,),
-    "linalg.ldl_factor_ex": (torch.float32,),
-    # The quotient of the greatest singular value and the least: an error in the least is an error in all digits.
-    "linalg.cond": _SINGLES,
-}
-# The same, where only gradients are computed so. In halves they add what overlapping windows, repeated places and
-# broadcasts give an element, and round it after each addition.
-_GRADIENTS_IN_DOUBLE: dict[str, tuple[torch.dtype, ...]] = {
-    "_unsafe_masked_index": _HALVES,
-    "nn.functional.adaptive_avg_pool2d": _HALVES,
-    "nn.functional.adaptive_avg_pool3d": _HALVES,
-    "nn.functional.avg_pool1d": _HALVES,
-    "nn.functional.avg_pool2d": _HALVES,
-    "nn.functional.avg_pool3d": _HALVES,
-    "nn.functional.interpolate.area": _HALVES,
-    "unfold": _HALVES,
-    "unfold_copy": _HALVES,
-    # Of halves the CPU keeps the moments and the denominators of the forward pass in halves.
-    "nn.functional.layer_norm": _HALVES,
-    # Long sums with much cancellation, in single precision: the CPU adds them in one chain.
-    "nn.functional.conv3d": (torch.float32,),
-    "kron": (torch.float32,),
-    # Differences of eigenvalues and small singular values, as divisors, magnify the errors of LAPACK in singles.
-    "svd": (torch.float32,),
-    "linalg.svd": (torch.float32,),
-    "linalg.eigh": (torch.float32,),
-    "linalg.eig": (torch.float32,),
-    "linalg.eigvals": (torch.float32,),
-    "linalg.lstsq": (torch.float32,),
-    "linalg.lstsq.grad_oriented": (torch.float32,),
-    "cholesky_solve": (torch.float32,),
-    "linalg.tensorsolve": (torch.float32,),
-}
-
-
-def in_double(op: OpInfo, dtype: torch.dtype, *, grad: bool = False, twice: bool = False) -> bool:
-    """Whether the CPU in double precision is the measure, for gradients with ``grad``, for theirs with ``twice``.
-
-    Second gradients of halves are not in the second table: formulas of many ops give them, and each op rounds, on both
-    sides alike.
-    """
-    names = (op.name, f"{op.name}.{op.variant_test_name}")
-    tables = (_IN_DOUBLE, _GRADIENTS_IN_DOUBLE) if grad and not (twice and dtype in _HALVES) else (_IN_DOUBLE,)
-    return any(dtype in table.get(name, ()) for table in tables for name in names)
+_TIED: dict[str, int] = {"topk": 1, "kthvalue": 1, "mode": 0, "msort": -1, "sort": 0}
 
 
 def tied(op: OpInfo, call: object) -> bool:
     """Whether a gradient goes to one of several equal elements: the CPU's unstable sorts choose it by their swaps."""
-    if op.name not in _TIED or not isinstance(call.input, Tensor) or not call.input.dim():
+    if op.name not in _TIED or not isinstance(call.input, Tensor) or not call.input.dim() or call.kwargs.get("stable"):
         return False
     at = _TIED[op.name]
     dim = call.kwargs.get("dim", call.args[at] if len(call.args) > at >= 0 else 0 if op.name == "msort" else -1)

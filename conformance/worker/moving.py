@@ -70,10 +70,16 @@ def _as_on_cpu(value: object) -> object:
 
 def copied(value: object) -> object:
     """A structure whose tensors are fresh leaves, with the strides of the old ones."""
+    done: dict[int, Tensor] = {}
 
     def one(item: object) -> object:
         if not isinstance(item, Tensor) or item.layout != torch.strided:
             return item
+        if id(item) not in done:
+            done[id(item)] = fresh_leaf(item)
+        return done[id(item)]
+
+    def fresh_leaf(item: Tensor) -> Tensor:
         with torch.no_grad():
             if _is_part(item):
                 whole = torch.empty(0, dtype=item.dtype, device=item.device).set_(item.untyped_storage()).clone()

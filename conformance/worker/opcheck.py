@@ -12,8 +12,8 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
 from .compare import Differs, agrees, check, comparing
-from .invariants import comparable, in_double, ordered, tied
-from .moving import copied, mover, narrow_type, narrowed, widened
+from .invariants import comparable, ordered, tied
+from .moving import NARROW, copied, mover, narrow_type, narrowed, widened
 
 DEVICE = "tpu"
 
@@ -51,7 +51,16 @@ class Outcome:
     samples: int = 0
     failed: int = 0
     ulps: float = 0.0
+    # Comparisons that the CPU's own rounding decided: the result is not within the tolerance of what the CPU gives in
+    # the tested type, but of what it gives in double precision.
+    by_double: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
+
+    def agree(self, pairs: Iterable[tuple[object, object]], *, values: bool = True, strides: bool = True) -> None:
+        """Compares with measures of which the first is the CPU's in the tested type; raises if none is met."""
+        ulps, number = agrees(pairs, values=values, strides=strides)
+        self.ulps = max(self.ulps, ulps)
+        self.by_double += number == 1
 
     def fail(self, where: str, why: object) -> None:
         """Counts a failure; the first few are told. Where nothing is compared, a difference is none."""
@@ -172,132 +181,161 @@ def run_op(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, brie
     for number, sample in enumerate(samples_of(op, dtype, grad=False, limit=limit, seed=seed)):
         call = Call.of(sample)
         outcome.samples += 1
-        for name, one in itertools.islice(_variants(op, call, sample, number), 1 if brief else None):
+        variants = _variants(op, Check(op, dtype, call, outcome), sample, number)
+        for name, one in itertools.islice(variants, 1 if brief else None):
             try:
-                outcome.ulps = max(outcome.ulps, one())
+                one()
             except Exception as e:  # whatever an op raises is the result of its test
                 outcome.fail(f"{name}{call}", e)
                 break
     return outcome
 
 
-def _variants(op: OpInfo, call: Call, sample: SampleInput, number: int) -> Iterator[tuple[str, Callable[[], float]]]:
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A sample of an op, and where its outcome goes."""
+
+    op: OpInfo
+    dtype: torch.dtype
+    call: Call
+    outcome: Outcome
+
+    def in_double(self, run: Callable[[Call], object]) -> Iterator[object]:
+        """What the CPU gives in double precision, rounded to the tested type; nothing where it cannot, or need not."""
+        if self.dtype not in NARROW:
+            return
+        try:
+            yield narrowed(run(self.call.in_double()), self.dtype)
+        except Exception:
+            return
+
+    def agree(self, function: Callable, result: object, theirs: object, *, values: bool, strides: bool = True) -> None:
+        """Compares a result with the CPU's, and where it differs with the CPU's in double precision."""
+        wide = self.in_double(lambda call: call.run(function)) if values else ()
+        pairs = (comparable(self.op, self.call, result, right) for right in itertools.chain((theirs,), wide))
+        self.outcome.agree(pairs, values=values, strides=strides)
+
+
+def _variants(op: OpInfo, one: Check, sample: SampleInput, number: int) -> Iterator[tuple[str, Callable[[], None]]]:
     functions = [("", op.get_op())]
     if op.method_variant is not None and number == 0:
         functions.append(("method", op.method_variant))
     for name, function in functions:
-        yield name, lambda f=function: _forward(op, f, call)
-    if op.inplace_variant is not None and not sample.broadcasts_input and isinstance(call.input, Tensor):
-        yield "in place ", lambda: _forward(op, op.inplace_variant, call)
+        yield name, lambda f=function: _forward(one, f)
+    if op.inplace_variant is not None and not sample.broadcasts_input and isinstance(one.call.input, Tensor):
+        yield "in place ", lambda: _forward(one, op.inplace_variant)
     if op.supports_out:
-        yield "out= ", lambda: _out(op, call)
+        yield "out= ", lambda: _out(one)
 
 
-def on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[list, bool]:
-    """What the CPU gives, each of them right, and whether the values mean something."""
+def on_cpu(op: OpInfo, function: Callable, call: Call) -> tuple[object, bool]:
+    """The result on the CPU, and whether its values mean something."""
     torch.manual_seed(1)
     first = call.fresh().run(function)
     if op.name in _UNINITIALIZED or (op.name in _RANDOM_UNLESS and _RANDOM_UNLESS[op.name] not in call.kwargs):
-        return [first], False
+        return first, False
     try:
         # Of few elements two seeds often choose alike.
         for other in (2, 3, 4):
             torch.manual_seed(other)
             check(call.fresh().run(function), first)
     except (AssertionError, RuntimeError):
-        return [first], False
-    if isinstance(call.input, Tensor) and in_double(op, call.input.dtype):
-        return [narrowed(call.in_double().run(function), call.input.dtype), first], True
-    return [first], True
+        return first, False
+    return first, True
 
 
-def _forward(op: OpInfo, function: Callable, call: Call) -> float:
+def _forward(one: Check, function: Callable) -> None:
+    op, call = one.op, one.call
     ours = moved(op, call)
     if function is op.inplace_variant:
         ours = ours.fresh()
     try:
         theirs, values = on_cpu(op, function, call)
     except Exception as refused:
-        return _refused(lambda: ours.run(function), refused)
+        _refused(lambda: ours.run(function), refused)
+        return
     result = ours.run(function)
     if function is op.inplace_variant and isinstance(result, Tensor) and result.data_ptr() != ours.input.data_ptr():
         raise Differs("the result is not the tensor that was to be changed")
-    return agrees([comparable(op, call, result, right) for right in theirs], values=values)
+    one.agree(function, result, theirs, values=values)
 
 
-def _refused(ours: Callable, theirs: Exception) -> float:
+def _refused(ours: Callable, theirs: Exception) -> None:
     """What the CPU refuses, the device refuses in the same class; or it can do more than the CPU."""
     if isinstance(theirs, NotImplementedError | RuntimeError) and "not implemented" in str(theirs):
-        return 0.0
+        return
     try:
         ours()
     except Exception as e:
         if type(e) is type(theirs):
-            return 0.0
+            return
         raise Differs(f"raises {type(e).__name__} ({e}), the CPU {type(theirs).__name__} ({theirs})") from None
     raise Differs(f"is accepted, the CPU raises {type(theirs).__name__}: {theirs}")
 
 
-def _out(op: OpInfo, call: Call) -> float:
+def _out(one: Check) -> None:
+    op, call = one.op, one.call
     function = op.get_op()
     try:
-        measures, values = on_cpu(op, function, call)
-        outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, Tensor) else t, measures[-1])
-        if not all(isinstance(t, Tensor) for t in tree_flatten(measures[-1])[0]):
-            return 0.0
+        theirs, values = on_cpu(op, function, call)
+        outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, Tensor) else t, theirs)
+        if not all(isinstance(t, Tensor) for t in tree_flatten(theirs)[0]):
+            return
         outs = outs if isinstance(outs, Tensor) else tuple(outs)
         theirs = call.fresh().run(function, out=outs)
     except Exception:
         # Not every sample can be called so.
-        return 0.0
+        return
     given = mover(DEVICE)(outs)
     result = moved(op, call).run(function, out=given)
     if theirs is None:
         # The copies of several views return nothing.
-        return check(*comparable(op, call, given, outs), values=values)
+        one.outcome.agree([comparable(op, call, given, outs)], values=values)
+        return
     pairs = zip(tree_flatten(result)[0], tree_flatten(given)[0], strict=True)
     if any(a is not b for a, b in pairs):
         raise Differs("the result is not the tensor given as out")
-    return agrees([comparable(op, call, result, right) for right in (*measures[:-1], theirs)], values=values)
+    one.agree(function, result, theirs, values=values)
 
 
 def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, twice: bool) -> Outcome:
     """Gradients, or with ``twice`` gradients of gradients, for given ones of the results."""
     outcome = Outcome()
     for sample in samples_of(op, dtype, grad=True, limit=limit, seed=seed):
-        call = Call.of(sample)
+        # Leaves of its own: those of a sample may be parts of others, which no gradient reaches.
+        call = Call.of(sample).fresh()
+        one = Check(op, dtype, call, outcome)
         try:
             with torch.no_grad():
                 _, values = on_cpu(op, op.get_op(), call.plain())
             if not values or tied(op, call):
                 continue
-            theirs = gradients_on_cpu(op, call, sample, twice, dtype)
+            theirs = gradients(op, call, sample, twice, "cpu", dtype)
         except Exception:
             # What the CPU cannot differentiate is no measure.
             continue
-        if not theirs:
+        if theirs is None:
             continue
         outcome.samples += 1
         try:
             ours = gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
-            # In which order three contributions to a gradient are added shows in halves, and torch promises none.
-            last = (gradients(op, call, sample, twice, "cpu", dtype, apart=True) for _ in range(twice))
-            pairs = ((ours, right) for right in itertools.chain(theirs, last))
-            outcome.ulps = max(outcome.ulps, agrees(pairs, strides=False))
+            agree_gradients(one, sample, ours, theirs, twice=twice)
         except Exception as e:
             outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
     return outcome
 
 
-def gradients_on_cpu(op: OpInfo, call: Call, sample: SampleInput, twice: bool, dtype: torch.dtype) -> list[tuple]:
-    """What the CPU gives, each of them right; nothing where there is nothing to differentiate."""
-    plain = gradients(op, call, sample, twice, "cpu", dtype)
-    if plain is None:
-        return []
-    found = [plain]
-    if in_double(op, dtype, grad=True, twice=twice):
-        found.insert(0, narrowed(gradients(op, call.in_double(), sample, twice, "cpu", dtype), dtype))
-    return found
+def agree_gradients(one: Check, sample: SampleInput, ours: object, theirs: object, *, twice: bool = False) -> None:
+    """Compares gradients with the CPU's, and where they differ with its other right answers."""
+
+    def others() -> Iterator[object]:
+        yield from one.in_double(lambda call: gradients(one.op, call, sample, twice, "cpu", one.dtype))
+        if twice:
+            # In which order three contributions to a gradient are added shows in halves, and torch promises none.
+            yield gradients(one.op, one.call, sample, twice, "cpu", one.dtype, apart=True)
+
+    pairs = ((ours, right) for right in itertools.chain((theirs,), others()))
+    one.outcome.agree(pairs, strides=False)
 
 
 def _leaves(call: Call) -> list[Tensor]:
