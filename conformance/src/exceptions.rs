@@ -19,10 +19,10 @@ pub struct Exceptions {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    op: Pattern,
-    kinds: Vec<String>,
-    dtypes: Vec<String>,
-    target: String,
+    /// As written.
+    test: String,
+    /// Target, kind, op and dtype.
+    parts: [Pattern; 4],
     /// Why it cannot be right.
     pub reason: String,
     /// What holds in place of it.
@@ -30,8 +30,7 @@ pub struct Row {
 }
 
 /// What stands in for torch's tolerances.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// Nothing: results are not compared, programs not needed. A crash or a hang is still a failure.
     NotCompared,
@@ -56,19 +55,48 @@ impl Bound {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    #[serde(default, rename = "exception")]
-    rows: Vec<WrittenRow>,
+    #[serde(default)]
+    exceptions: Vec<WrittenGroup>,
+}
+
+/// Rows for the same reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenGroup {
+    reason: String,
+    tests: Vec<WrittenRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenRow {
-    op: String,
-    kinds: Vec<String>,
-    dtypes: Vec<String>,
-    target: String,
-    reason: String,
-    bound: Bound,
+    test: String,
+    rtol: Option<f64>,
+    atol: Option<f64>,
+    #[serde(default = "yes")]
+    compared: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl WrittenRow {
+    fn bound(&self) -> Result<Bound, &'static str> {
+        match (self.compared, self.rtol, self.atol) {
+            (true, Some(rtol), Some(atol)) => Ok(Bound::Tolerance { rtol, atol }),
+            (false, None, None) => Ok(Bound::NotCompared),
+            _ => Err("needs `rtol` and `atol`, or else `compared = false`"),
+        }
+    }
+
+    fn parts(&self) -> Result<[Pattern; 4], String> {
+        let parts: Result<Vec<Pattern>, _> = self.test.split("::").map(Pattern::new).collect();
+        let parts = parts.map_err(|e| e.to_string())?;
+        parts
+            .try_into()
+            .map_err(|_| "is no pattern of TARGET::KIND::NAME::DTYPE".to_owned())
+    }
 }
 
 impl Exceptions {
@@ -83,26 +111,22 @@ impl Exceptions {
 
     fn parse(text: &str) -> Result<Self, String> {
         let written: Written = toml::from_str(text).map_err(|e| e.to_string())?;
-        let rows = written.rows.into_iter().map(|row| {
-            let wrong = |what: &str| format!("the row of {:?} {what}", row.op);
-            if row.reason.trim().is_empty() {
-                return Err(wrong("gives no reason"));
+        let mut rows = Vec::new();
+        for group in written.exceptions {
+            for row in group.tests {
+                let wrong = |what: &str| format!("the row of {:?} {what}", row.test);
+                if group.reason.trim().is_empty() {
+                    return Err(wrong("gives no reason"));
+                }
+                rows.push(Row {
+                    parts: row.parts().map_err(|what| wrong(&what))?,
+                    bound: row.bound().map_err(wrong)?,
+                    reason: group.reason.clone(),
+                    test: row.test,
+                });
             }
-            if row.kinds.is_empty() || row.dtypes.is_empty() {
-                return Err(wrong("names no kind or no dtype"));
-            }
-            Ok(Row {
-                op: Pattern::new(&row.op).map_err(|e| wrong(&e.to_string()))?,
-                kinds: row.kinds,
-                dtypes: row.dtypes,
-                target: row.target,
-                reason: row.reason,
-                bound: row.bound,
-            })
-        });
-        Ok(Self {
-            rows: rows.collect::<Result<_, _>>()?,
-        })
+        }
+        Ok(Self { rows })
     }
 
     /// The row of a test, if one is.
@@ -120,22 +144,18 @@ impl Exceptions {
         }
         let rows = self.rows.iter().zip(used);
         rows.filter(|(_, used)| !used)
-            .map(|(row, _)| {
-                let (kinds, dtypes) = (row.kinds.join(","), row.dtypes.join(","));
-                format!("{}::{kinds}::{}::{dtypes}", row.target, row.op)
-            })
+            .map(|(row, _)| row.test.clone())
             .collect()
     }
 }
 
 impl Row {
     fn matches(&self, test: &TestName) -> bool {
-        // A kind or a dtype of `*` is all of them.
-        let listed = |list: &[String], what: &str| list.iter().any(|one| one == "*" || one == what);
-        self.target == test.target.name()
-            && listed(&self.kinds, &test.kind)
-            && listed(&self.dtypes, &test.dtype)
-            && self.op.matches(&test.op)
+        let names = [test.target.name(), &test.kind, &test.op, &test.dtype];
+        self.parts
+            .iter()
+            .zip(names)
+            .all(|(part, name)| part.matches(name))
     }
 }
 
@@ -144,21 +164,13 @@ mod tests {
     use super::*;
 
     const TABLE: &str = r#"
-        [[exception]]
-        op = "linalg.*"
-        kinds = ["op", "grad"]
-        dtypes = ["float32"]
-        target = "sim"
+        [[exceptions]]
         reason = "because"
-        bound = { tolerance = { rtol = 1e-2, atol = 1e-3 } }
-
-        [[exception]]
-        op = "linalg.svd"
-        kinds = ["op"]
-        dtypes = ["*"]
-        target = "v6e"
-        reason = "because"
-        bound = "not_compared"
+        tests = [
+            { test = "sim::op::linalg.*::float32", rtol = 1e-2, atol = 1e-3 },
+            { test = "sim::grad::linalg.*::float32", rtol = 1e-2, atol = 1e-3 },
+            { test = "v6e::op::linalg.svd::*", compared = false },
+        ]
     "#;
 
     fn test(name: &str) -> TestName {
@@ -187,15 +199,22 @@ mod tests {
     #[test]
     fn a_row_that_matches_nothing_is_idle() {
         let table = Exceptions::parse(TABLE).unwrap();
-        let tests = [test("sim::op::linalg.qr::float32")];
+        let tests = [
+            test("sim::op::linalg.qr::float32"),
+            test("sim::grad::linalg.qr::float32"),
+        ];
         assert_eq!(table.idle(&tests), ["v6e::op::linalg.svd::*"]);
     }
 
     #[test]
-    fn a_row_without_a_reason_is_refused() {
+    fn a_row_without_a_reason_or_a_bound_is_refused() {
         let text = TABLE.replace("\"because\"", "\" \"");
         let what = Exceptions::parse(&text).unwrap_err();
         assert!(what.contains("gives no reason"), "{what}");
-        assert!(Exceptions::parse("[[exception]]\nop = \"x\"").is_err());
+        let text = TABLE.replace(", compared = false", "");
+        let what = Exceptions::parse(&text).unwrap_err();
+        assert!(what.contains("needs `rtol` and `atol`"), "{what}");
+        let what = Exceptions::parse(&TABLE.replace("v6e::op::", "v6e::")).unwrap_err();
+        assert!(what.contains("TARGET::KIND::NAME::DTYPE"), "{what}");
     }
 }
