@@ -10,8 +10,8 @@ from torch.testing._internal.common_modules import ModuleInfo, ModuleInput, modu
 from torch.utils._pytree import tree_flatten
 
 from .compare import check
-from .moving import copied, mover
-from .opcheck import DEVICE, Outcome, chosen, like
+from .moving import NARROW, as_on_cpu, copied, mover, narrowed, widened
+from .opcheck import DEVICE, Outcome, chosen, seed_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,14 +19,22 @@ class _Case:
     """A module as it is made and called."""
 
     module: torch.nn.Module
+    dtype: torch.dtype
     args: tuple
     kwargs: dict
     text: str
 
-    def results(self, device: str) -> "_Results":
-        """Runs copies of the module and its inputs on a device."""
-        module = copy.deepcopy(self.module).to(device)
+    def results(self, device: str, *, double: bool = False) -> "_Results":
+        """Runs copies of the module and its inputs on a device, or in double precision, rounded to its type."""
+        module = copy.deepcopy(self.module)
         args, kwargs = copied((self.args, self.kwargs))
+        if hasattr(module, "options"):
+            # An option of its own, which torch chooses otherwise for an accelerator.
+            module.options = as_on_cpu((args, module.options))[1]
+        if double:
+            module = module.to(NARROW[self.dtype])
+            args, kwargs = widened((args, kwargs))
+        module = module.to(device)
         args, kwargs = mover(device)((args, kwargs))
         forward = module(*args, **kwargs)
         inputs = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor) and t.requires_grad]
@@ -34,9 +42,10 @@ class _Case:
         outputs = [t for t in tree_flatten(forward)[0] if isinstance(t, Tensor) and t.requires_grad]
         gradients: tuple = ()
         if leaves and outputs:
-            given = [like(t, i).to(device) for i, t in enumerate(outputs)]
+            given = [seed_of(t, i, self.dtype).to(device) for i, t in enumerate(outputs)]
             gradients = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
-        return _Results(forward, gradients, list(module.buffers()))
+        results = (forward, gradients, list(module.buffers()))
+        return _Results(*(narrowed(results, self.dtype) if double else results))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +68,29 @@ def run(info: ModuleInfo, dtype: torch.dtype, limit: int | None, seed: int) -> O
             continue
         outcome.samples += 1
         try:
-            outcome.ulps = max(outcome.ulps, _compare(case.results(DEVICE), theirs, _repeats(case, theirs)))
+            _judge(case, outcome, theirs)
         except Exception as e:
             outcome.fail(case.text, e)
     return outcome
+
+
+def _judge(case: _Case, outcome: Outcome, theirs: _Results) -> None:
+    """Compares the device's results with the CPU's, and where they differ with the CPU's in double precision."""
+    ours, values = case.results(DEVICE), _repeats(case, theirs)
+    try:
+        outcome.ulps = max(outcome.ulps, _compare(ours, theirs, values))
+    except AssertionError as differs:
+        if not values or case.dtype not in NARROW:
+            raise
+        try:
+            exact = case.results("cpu", double=True)
+        except Exception:
+            raise differs from None
+        try:
+            outcome.ulps = max(outcome.ulps, _compare(ours, exact, values))
+        except AssertionError:
+            raise differs from None
+        outcome.by_double += 1
 
 
 def _compare(ours: _Results, theirs: _Results, values: bool) -> float:
@@ -99,7 +127,7 @@ def _case(info: ModuleInfo, dtype: torch.dtype, training: bool, given: ModuleInp
     arguments = ", ".join([*map(str, made.args), *(f"{k}={v}" for k, v in made.kwargs.items())])
     mode = "training" if training else "evaluation"
     text = f"{info.name}({arguments}) {given.desc} in {mode}"[:300]
-    return _Case(module, tuple(called.args), dict(called.kwargs), text)
+    return _Case(module, dtype, tuple(called.args), dict(called.kwargs), text)
 
 
 def pairs() -> Iterator[tuple[str, str, str, ModuleInfo, torch.dtype]]:

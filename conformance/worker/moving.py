@@ -16,7 +16,7 @@ def _is_part(tensor: Tensor) -> bool:
 
 def move_tensor(tensor: Tensor, device: str) -> Tensor:
     """A copy on a device, with the same strides, conjugate and negative bits, and need of a gradient."""
-    if tensor.device.type == device:
+    if tensor.device.type in (device, "meta"):
         return tensor
     plain = tensor.detach()
     moved = plain.to(device)
@@ -48,10 +48,10 @@ def mover(device: str) -> Callable:
             return torch.Generator(device).manual_seed(value.initial_seed())
         return value
 
-    return lambda value: tree_map(one, _as_on_cpu(value))
+    return lambda value: tree_map(one, as_on_cpu(value))
 
 
-def _as_on_cpu(value: object) -> object:
+def as_on_cpu(value: object) -> object:
     """The structure with torch's choice for the CPU where it would choose otherwise for an accelerator.
 
     `linear_cross_entropy` sums halves in single precision on the CPU, and in halves on what is neither that nor CUDA.

@@ -355,7 +355,7 @@ def gradients(
     outputs = [t for t in tree_flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not leaves or not outputs:
         return None
-    given = [_seed(t, i, dtype).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
+    given = [seed_of(t, i, dtype).to(device).requires_grad_(twice) for i, t in enumerate(outputs)]
     with ThreadPoolExecutor(1) as thread:
         run = (lambda f: thread.submit(f).result()) if apart else (lambda f: f())
         first = run(lambda: torch.autograd.grad(outputs, leaves, given, create_graph=twice, allow_unused=True))
@@ -364,11 +364,11 @@ def gradients(
     again = [t for t in first if t is not None and t.requires_grad]
     if not again:
         return None
-    seeds = [_seed(t, 100 + i, dtype).to(device) for i, t in enumerate(again)]
+    seeds = [seed_of(t, 100 + i, dtype).to(device) for i, t in enumerate(again)]
     return torch.autograd.grad(again, [*leaves, *given], seeds, allow_unused=True)
 
 
-def _seed(tensor: Tensor, number: int, dtype: torch.dtype) -> Tensor:
+def seed_of(tensor: Tensor, number: int, dtype: torch.dtype) -> Tensor:
     """:func:`like`, rounded to the tested type: a reference in double precision begins with the same numbers."""
     return like(tensor, number).to(narrow_type(tensor.dtype, dtype)).to(tensor.dtype)
 

@@ -196,16 +196,32 @@ bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
   }
 }
 
-// As torch's own iterator: what is written may be an operand, not a part of one.
+// As torch's own kernels: what a pointwise op writes may be an operand, not a part of one; what others write may be neither.
 void Call::check_overlap(size_t written) const {
   const auto& target = (*stack_)[first_ + written].toTensor();
   at::assert_no_internal_overlap(target);
-  if (!info_.pointwise) return;
-  for (size_t i = 0; i < info_.kinds.size(); i++) {
+  for (size_t i = 0; info_.distinct && i < written; i++) {
+    if (!info_.written[i]) continue;
+    const auto status = at::get_overlap_status((*stack_)[first_ + i].toTensor(), target);
+    TORCH_CHECK_VALUE(status == at::MemOverlapStatus::No, "aminmax(): the `min` and `max` out= tensors must not overlap.");
+  }
+  if (!info_.pointwise && !info_.exclusive && !info_.updates) return;
+  const auto check = [&](const at::Tensor& operand) {
+    if (!operand.defined() || !operand.is_alias_of(target)) return;
+    if (info_.pointwise) {
+      at::assert_no_partial_overlap(target, operand);
+    } else {
+      at::assert_no_overlap(target, operand);
+    }
+  };
+  for (size_t i = info_.updates ? 1 : 0; i < info_.kinds.size(); i++) {
     const auto& value = (*stack_)[first_ + i];
-    if (i == written || !value.isTensor()) continue;
-    const auto& operand = value.toTensor();
-    if (operand.defined() && operand.is_alias_of(target)) at::assert_no_partial_overlap(target, operand);
+    if (i == written) continue;
+    if (value.isTensor()) {
+      check(value.toTensor());
+    } else if (info_.exclusive && value.isTensorList()) {
+      for (const at::Tensor& operand : value.toTensorList()) check(operand);
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // What is known of an operator from its schema.
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "call.h"
 
@@ -66,11 +68,23 @@ Kind kind_of(const c10::Argument& argument) {
   }
 }
 
+// Ops whose CPU kernels refuse that what they write is, or overlaps, an operand: they read it while they write.
+const std::unordered_set<std::string_view> kExclusive = {"aten::cat",          "aten::gather",        "aten::take",
+                                                         "aten::index_select", "aten::masked_select", "aten::index"};
+// The same, but for the operand that they change.
+const std::unordered_set<std::string_view> kUpdates = {
+    "aten::put_",         "aten::index_add_",   "aten::index_fill_", "aten::index_copy_",    "aten::scatter_",
+    "aten::scatter_add_", "aten::scatter_add",  "aten::scatter",     "aten::scatter_reduce", "aten::scatter_reduce_",
+    "aten::index_add"};
+
 OpInfo make(const c10::OperatorHandle& op) {
   OpInfo info;
   const auto& own = op.operator_name().name;
   info.structured = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
   info.pointwise = op.hasTag(at::Tag::pointwise);
+  info.exclusive = kExclusive.count(own) != 0;
+  info.updates = kUpdates.count(own) != 0;
+  info.distinct = own == "aten::aminmax";
   info.fills = own == "aten::fill_" || own == "aten::zero_";
   const auto& schema = op.schema();
   std::vector<SchemaArg> described;

@@ -165,6 +165,14 @@ PARTIAL_OVERLAPS = {
     "add_": lambda x: x[2:].add_(x[:8]),
     "comparison": lambda x: torch.maximum(x[:8], x[1:9], out=x[2:]),
     "transposed": lambda x: x[:9].view(3, 3).mul_(x[:9].view(3, 3).t()),
+    # These read what they write, so the operand itself is refused too.
+    "cat": lambda x: torch.cat((x[:5], x[5:]), out=x),
+    "gather": lambda x: torch.gather(x, 0, torch.arange(10, device=x.device), out=x),
+    "index_select": lambda x: torch.index_select(x, 0, torch.arange(10, device=x.device), out=x),
+    "take": lambda x: torch.take(x, torch.arange(10, device=x.device), out=x),
+    "index_add_": lambda x: x.index_add_(0, torch.arange(2, device=x.device), x[4:6]),
+    "index_copy_": lambda x: x.index_copy_(0, torch.arange(2, device=x.device), x[4:6]),
+    "scatter_": lambda x: x.scatter_(0, torch.arange(2, device=x.device), x[4:6]),
 }
 
 
@@ -184,4 +192,24 @@ def test_writing_to_an_operand_itself_or_beside_it_is_not_refused():
         x[:5].mul_(x[:5])
         torch.sub(x[5:], 1, out=x[5:])
         x[:5].copy_(x[:5])
+        torch.scatter(x, 0, torch.zeros(1, dtype=torch.int64, device=device), x[:1].clone(), out=x)
         assert x.tolist() == [25.0, 49.0, 81.0, 121.0, 169.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+
+
+def test_results_that_overlap_are_refused_where_the_cpu_refuses_them():
+    for device in ("cpu", "tpu"):
+        x = torch.arange(6.0, device=device)
+        with pytest.raises(ValueError, match="must not overlap"):
+            torch.aminmax(x, out=(out := torch.zeros((), device=device), out))
+
+
+@pytest.mark.parametrize("wrong", [{"padding": -1}, {"stride": -1}, {"dilation": -1}])
+def test_convolutions_refuse_negative_arguments_in_the_cpus_words(wrong):
+    said = []
+    for device in ("cpu", "tpu"):
+        with pytest.raises(RuntimeError) as raised:
+            torch.nn.functional.conv2d(
+                torch.ones(1, 1, 4, 4, device=device), torch.ones(1, 1, 2, 2, device=device), **wrong
+            )
+        said.append(str(raised.value))
+    assert said[0] in said[1]

@@ -20,12 +20,27 @@ struct Geometry {
 
 impl Geometry {
     fn read(cx: &Cx<'_, '_>, spatial: usize) -> Result<Self> {
-        Ok(Self {
-            stride: window_list(cx, "stride", spatial, || vec![1; spatial])?,
-            padding: window_list(cx, "padding", spatial, || vec![0; spatial])?,
-            dilation: window_list(cx, "dilation", spatial, || vec![1; spatial])?,
+        let list = |name: &str, standard: i64| window_list(cx, name, spatial, || vec![standard; spatial]);
+        let refused = |text: &str| Err(Error::user(crate::ErrorKind::Runtime, text));
+        let geometry = Self {
+            stride: list("stride", 1)?,
+            padding: list("padding", 0)?,
+            dilation: list("dilation", 1)?,
             groups: cx.opt_int("groups")?.unwrap_or(1),
-        })
+        };
+        if geometry.padding.iter().any(|p| *p < 0) {
+            return refused("negative padding is not supported");
+        }
+        if list("output_padding", 0)?.iter().any(|p| *p < 0) {
+            return refused("negative output_padding is not supported");
+        }
+        if geometry.stride.iter().any(|s| *s <= 0) {
+            return refused("non-positive stride is not supported");
+        }
+        if geometry.dilation.iter().any(|d| *d <= 0) {
+            return refused("dilation should be greater than zero");
+        }
+        Ok(geometry)
     }
 
     fn spatial(&self) -> usize {

@@ -285,6 +285,11 @@ fn labels(cx: &mut Cx<'_, '_>) -> Result<Labels> {
     let (x, target) = (up(cx, "self")?, cx.tensor("target")?);
     let dims = cx.dims(x)?;
     let c = dims.last().copied().unwrap_or(1);
+    if c == 0 || dims.len() > 2 {
+        let text =
+            format!("Expected non-empty vector or matrix with optional 0-dim batch size, but got: {dims:?}");
+        return Err(Error::user(ErrorKind::Runtime, text));
+    }
     let n = if dims.len() > 1 { dims[0] } else { 1 };
     let element = cx.element(x)?;
     let (x, target) = (cx.reshape(x, &[n, c])?, cx.reshape(target, &[n, c])?);

@@ -57,7 +57,10 @@ fn fractional_max_pool(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
     let rows = sizes[0];
     let narrow = cx.element(samples)?;
     let samples = cx.up(samples)?;
-    let samples = cx.reshape(samples, &[rows, n as i64])?;
+    // There may be some for more samples than the input has: one without a batch takes the first.
+    let all: i64 = cx.dims(samples)?.iter().product();
+    let samples = cx.reshape(samples, &[all / n as i64, n as i64])?;
+    let samples = cx.f.slice(samples, &[0, 0], &[rows, n as i64], &[1, 1])?;
     // Rows, then for each dimension its outputs and the places of a window.
     let mut cube = vec![rows];
     for d in 0..n {
