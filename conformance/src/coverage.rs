@@ -223,7 +223,7 @@ mod tests {
         made.tests.get_mut("sim::op::add::uint8").unwrap().messages = vec!["a | b".to_owned()];
         let page = page(&made);
         let lines = [
-            "| sim | all | 5 | 3 | 60.00 % | 2 | 1 | 0 | 10 |",
+            "| sim | all | 5 | 3 | 60.00 % | 0 | 2 | 1 | 0 | 10 |",
             "- sim: 2 of 4 pairs of entry and dtype pass in every kind that was run (50.00 %)",
             "- how the 1 operators run: 0 by lowerings of ours alone, 1 with a decomposition",
             "| `add` | decomposition | 1/3 f32; not bf16 u8 | 1/1 f32 | 2.5 | a \\| b |",
