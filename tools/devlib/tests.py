@@ -219,7 +219,7 @@ STEPS = [
     Step("pytest, ops", python_ops),
     Step("pytest", python),
     Step("pytest, slow", python_slow, fast=False),
-    # Some double-precision programs of fft are refused by libtpu still, and a failed stage keeps everything from landing.
+    # libtpu refuses some double-precision programs of fft, and a failed stage keeps everything from landing.
     Step("conformance suite", suite_default, default=False),
     Step("conformance machinery", suite_machinery, fast=False),
     Step("conformance", conformance_first),
