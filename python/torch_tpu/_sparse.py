@@ -186,7 +186,10 @@ def _sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
             f"{_sizes(self)} but mask has size {_sizes(mask)}"
         )
     if self.layout == torch.strided:
-        return _like(mask, self[tuple(mask._indices())] if mask.sparse_dim() else self[None])
+        if not mask.sparse_dim():
+            # Values of their own: an optimizer changes `self` before it reads them.
+            return _like(mask, self.expand(mask._nnz(), *self.shape).clone())
+        return _like(mask, self[tuple(mask._indices())])
     return _mask_projection(self, mask)
 
 

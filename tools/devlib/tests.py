@@ -175,8 +175,7 @@ def pytest(console: Console, name: str, *more: str, env: Mapping[str, str] | Non
 
 
 def python_ops(console: Console) -> Counts:
-    # In one process: some of its names hold addresses, and workers must agree on names.
-    return pytest(console, "pytest, ops", "-n", "0", "python/tests/ops", env={"XLA_FLAGS": QUICK_COMPILES})
+    return pytest(console, "pytest, ops", "python/tests/ops", env={"XLA_FLAGS": QUICK_COMPILES})
 
 
 def python(console: Console) -> Counts:

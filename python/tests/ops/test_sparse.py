@@ -85,7 +85,17 @@ def test_of_one(name):
     check(lambda device: OF_ONE[name](coo(device)))
 
 
-@pytest.mark.parametrize("op", UNARY, ids=str)
+def test_a_mask_without_sparse_dimensions_gives_values_of_their_own():
+    def values(device):
+        x = torch.tensor(0.5).to(device)
+        masked = x.sparse_mask(torch.tensor(1.0).to_sparse().to(device))
+        x.add_(1)
+        return masked._values()
+
+    check(values)
+
+
+@pytest.mark.parametrize("op", UNARY, ids=lambda op: op.__name__)
 def test_elementwise(op):
     check(lambda device: op(coo(device)))
 
