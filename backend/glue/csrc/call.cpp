@@ -196,8 +196,9 @@ bool Call::add(const c10::IValue& value, Tag tag, Arg* out) {
   }
 }
 
-// As torch's own kernels: what a pointwise op writes may be an operand, not a part of one; what others write may be neither.
+// As torch's own kernels.
 void Call::check_overlap(size_t written) const {
+  using Operands = OpInfo::Operands;
   const auto& target = (*stack_)[first_ + written].toTensor();
   at::assert_no_internal_overlap(target);
   for (size_t i = 0; info_.distinct && i < written; i++) {
@@ -205,21 +206,17 @@ void Call::check_overlap(size_t written) const {
     const auto status = at::get_overlap_status((*stack_)[first_ + i].toTensor(), target);
     TORCH_CHECK_VALUE(status == at::MemOverlapStatus::No, "aminmax(): the `min` and `max` out= tensors must not overlap.");
   }
-  if (!info_.pointwise && !info_.exclusive && !info_.updates) return;
+  if (info_.writes == Operands::kAny) return;
   const auto check = [&](const at::Tensor& operand) {
     if (!operand.defined() || !operand.is_alias_of(target)) return;
-    if (info_.pointwise) {
-      at::assert_no_partial_overlap(target, operand);
-    } else {
-      at::assert_no_overlap(target, operand);
-    }
+    if (info_.writes == Operands::kWhole) return at::assert_no_partial_overlap(target, operand);
+    at::assert_no_overlap(target, operand);
   };
-  for (size_t i = info_.updates ? 1 : 0; i < info_.kinds.size(); i++) {
+  for (size_t i = info_.writes == Operands::kFirst ? 1 : 0; i < info_.kinds.size(); i++) {
     const auto& value = (*stack_)[first_ + i];
     if (i == written) continue;
-    if (value.isTensor()) {
-      check(value.toTensor());
-    } else if (info_.exclusive && value.isTensorList()) {
+    if (value.isTensor()) check(value.toTensor());
+    if (value.isTensorList()) {
       for (const at::Tensor& operand : value.toTensorList()) check(operand);
     }
   }

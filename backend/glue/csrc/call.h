@@ -21,9 +21,9 @@ struct OpInfo {
   std::vector<bool> return_list;
   bool structured = false;  // its composite kernel checks, makes the result and calls out=
   bool indices = false;     // takes a list of indices that may be masks or live on the host
-  bool pointwise = false;   // its kernels iterate over operands of one broadcast size
-  bool exclusive = false;   // what it writes may be no operand of it
-  bool updates = false;     // as `exclusive`, but for its first operand
+  // What it writes may overlap operands; may be one, as pointwise kernels go element by element; may be its first alone;
+  // may be none.
+  enum class Operands { kAny, kWhole, kFirst, kNone } writes = Operands::kAny;
   bool distinct = false;    // refuses results that overlap each other
   bool fills = false;       // may write one element several times: all get the same number
   enum { kUnknown, kYes, kNo } decomposed = kUnknown;  // whether torch has a decomposition

@@ -81,9 +81,9 @@ OpInfo make(const c10::OperatorHandle& op) {
   OpInfo info;
   const auto& own = op.operator_name().name;
   info.structured = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-  info.pointwise = op.hasTag(at::Tag::pointwise);
-  info.exclusive = kExclusive.count(own) != 0;
-  info.updates = kUpdates.count(own) != 0;
+  if (op.hasTag(at::Tag::pointwise)) info.writes = OpInfo::Operands::kWhole;
+  if (kUpdates.count(own) != 0) info.writes = OpInfo::Operands::kFirst;
+  if (kExclusive.count(own) != 0) info.writes = OpInfo::Operands::kNone;
   info.distinct = own == "aten::aminmax";
   info.fills = own == "aten::fill_" || own == "aten::zero_";
   const auto& schema = op.schema();

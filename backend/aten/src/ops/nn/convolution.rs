@@ -8,7 +8,7 @@ use super::dot::dot_options;
 use super::ex::ex;
 use super::util::{along, masked, opt_as, sum, up, window_list};
 use crate::layout::{is_channels_last, lies};
-use crate::{Arg, Call, Cx, ElementType, Error, Lowered, Made, OpDef, Result};
+use crate::{Arg, Call, Cx, ElementType, Error, ErrorKind, Lowered, Made, OpDef, Result};
 
 /// What a convolution's arguments say, an entry for each spatial dimension.
 struct Geometry {
@@ -21,24 +21,27 @@ struct Geometry {
 impl Geometry {
     fn read(cx: &Cx<'_, '_>, spatial: usize) -> Result<Self> {
         let list = |name: &str, standard: i64| window_list(cx, name, spatial, || vec![standard; spatial]);
-        let refused = |text: &str| Err(Error::user(crate::ErrorKind::Runtime, text));
         let geometry = Self {
             stride: list("stride", 1)?,
             padding: list("padding", 0)?,
             dilation: list("dilation", 1)?,
             groups: cx.opt_int("groups")?.unwrap_or(1),
         };
-        if geometry.padding.iter().any(|p| *p < 0) {
-            return refused("negative padding is not supported");
-        }
-        if list("output_padding", 0)?.iter().any(|p| *p < 0) {
-            return refused("negative output_padding is not supported");
-        }
-        if geometry.stride.iter().any(|s| *s <= 0) {
-            return refused("non-positive stride is not supported");
-        }
-        if geometry.dilation.iter().any(|d| *d <= 0) {
-            return refused("dilation should be greater than zero");
+        let least = [
+            (&geometry.padding, 0, "negative padding is not supported"),
+            (
+                &list("output_padding", 0)?,
+                0,
+                "negative output_padding is not supported",
+            ),
+            (&geometry.stride, 1, "non-positive stride is not supported"),
+            (&geometry.dilation, 1, "dilation should be greater than zero"),
+        ];
+        if let Some((_, _, text)) = least
+            .iter()
+            .find(|(given, least, _)| given.iter().any(|n| n < least))
+        {
+            return Err(Error::user(ErrorKind::Runtime, *text));
         }
         Ok(geometry)
     }
