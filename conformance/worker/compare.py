@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -56,20 +56,6 @@ def check(ours: object, theirs: object, *, values: bool = True, strides: bool = 
     if len(mine) != len(wanted):
         raise Differs(f"the structure is {our_spec}, not {their_spec}")
     return max((_check_one(a, b, values, strides) for a, b in zip(mine, wanted, strict=True)), default=0.0)
-
-
-def agrees(pairs: Iterable[tuple[object, object]], *, values: bool = True, strides: bool = True) -> tuple[float, int]:
-    """:func:`check` against several measures, each with the result as it is compared to it: one of them is enough.
-
-    Returns the error and which measure it was, the first being 0; raises what the first raises.
-    """
-    first: AssertionError | None = None
-    for number, (ours, theirs) in enumerate(pairs):
-        try:
-            return check(ours, theirs, values=values, strides=strides), number
-        except AssertionError as e:
-            first = first or e
-    raise first or Differs("there is no measure")
 
 
 def _check_one(ours: object, theirs: object, values: bool, strides: bool) -> float:

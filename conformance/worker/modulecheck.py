@@ -75,22 +75,12 @@ def run(info: ModuleInfo, dtype: torch.dtype, limit: int | None, seed: int) -> O
 
 
 def _judge(case: _Case, outcome: Outcome, theirs: _Results) -> None:
-    """Compares the device's results with the CPU's, and where they differ with the CPU's in double precision."""
     ours, values = case.results(DEVICE), _repeats(case, theirs)
-    try:
-        outcome.ulps = max(outcome.ulps, _compare(ours, theirs, values))
-    except AssertionError as differs:
-        if not values or case.dtype not in NARROW:
-            raise
-        try:
-            exact = case.results("cpu", double=True)
-        except Exception:
-            raise differs from None
-        try:
-            outcome.ulps = max(outcome.ulps, _compare(ours, exact, values))
-        except AssertionError:
-            raise differs from None
-        outcome.by_double += 1
+
+    def exact() -> float:
+        return _compare(ours, case.results("cpu", double=True), values)
+
+    outcome.judge(lambda: _compare(ours, theirs, values), exact if values and case.dtype in NARROW else None)
 
 
 def _compare(ours: _Results, theirs: _Results, values: bool) -> float:

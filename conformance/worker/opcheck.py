@@ -11,7 +11,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .compare import Differs, agrees, check, comparing
+from .compare import Differs, check, comparing
 from .invariants import comparable, ordered, tied
 from .moving import NARROW, copied, mover, narrow_type, narrowed, widened
 
@@ -56,11 +56,22 @@ class Outcome:
     by_double: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
 
-    def agree(self, pairs: Iterable[tuple[object, object]], *, values: bool = True, strides: bool = True) -> None:
-        """Compares with measures of which the first is the CPU's in the tested type; raises if none is met."""
-        ulps, number = agrees(pairs, values=values, strides=strides)
+    def judge(self, plain: Callable[[], float], double: Callable[[], float] | None) -> None:
+        """Takes the error that a comparison with the CPU in the tested type returns, or where that raises the one with
+        the CPU in double precision; where neither is met, raises what the first did.
+        """
+        try:
+            ulps = plain()
+        except AssertionError as differs:
+            if double is None:
+                raise
+            try:
+                ulps = double()
+            except Exception:
+                # What the CPU cannot do in double precision is no measure.
+                raise differs from None
+            self.by_double += 1
         self.ulps = max(self.ulps, ulps)
-        self.by_double += number == 1
 
     def fail(self, where: str, why: object) -> None:
         """Counts a failure; the first few are told. Where nothing is compared, a difference is none."""
@@ -200,20 +211,26 @@ class Check:
     call: Call
     outcome: Outcome
 
-    def in_double(self, run: Callable[[Call], object]) -> Iterator[object]:
-        """What the CPU gives in double precision, rounded to the tested type; nothing where it cannot, or need not."""
-        if self.dtype not in NARROW:
-            return
-        try:
-            yield narrowed(run(self.call.in_double()), self.dtype)
-        except Exception:
-            return
+    def judge(
+        self, theirs: object, check_with: Callable[[object], float], run: Callable[[Call], object] | None
+    ) -> None:
+        """Compares with what the CPU gave, and where that differs with what ``run`` gives there in double precision,
+        rounded to the tested type.
+        """
+
+        def exact() -> float:
+            return check_with(narrowed(run(self.call.in_double()), self.dtype))
+
+        self.outcome.judge(lambda: check_with(theirs), exact if run and self.dtype in NARROW else None)
 
     def agree(self, function: Callable, result: object, theirs: object, *, values: bool, strides: bool = True) -> None:
-        """Compares a result with the CPU's, and where it differs with the CPU's in double precision."""
-        wide = self.in_double(lambda call: call.run(function)) if values else ()
-        pairs = (comparable(self.op, self.call, result, right) for right in itertools.chain((theirs,), wide))
-        self.outcome.agree(pairs, values=values, strides=strides)
+        """Judges a result of the function."""
+
+        def check_with(right: object) -> float:
+            return check(*comparable(self.op, self.call, result, right), values=values, strides=strides)
+
+        # Of random numbers only sizes are compared.
+        self.judge(theirs, check_with, (lambda call: call.run(function)) if values else None)
 
 
 def _variants(op: OpInfo, one: Check, sample: SampleInput, number: int) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -290,7 +307,7 @@ def _out(one: Check) -> None:
     result = moved(op, call).run(function, out=given)
     if theirs is None:
         # The copies of several views return nothing.
-        one.outcome.agree([comparable(op, call, given, outs)], values=values)
+        one.outcome.judge(lambda: check(*comparable(op, call, given, outs), values=values), None)
         return
     pairs = zip(tree_flatten(result)[0], tree_flatten(given)[0], strict=True)
     if any(a is not b for a, b in pairs):
@@ -326,16 +343,18 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
 
 
 def agree_gradients(one: Check, sample: SampleInput, ours: object, theirs: object, *, twice: bool = False) -> None:
-    """Compares gradients with the CPU's, and where they differ with its other right answers."""
+    """Judges gradients of the op."""
 
-    def others() -> Iterator[object]:
-        yield from one.in_double(lambda call: gradients(one.op, call, sample, twice, "cpu", one.dtype))
-        if twice:
-            # In which order three contributions to a gradient are added shows in halves, and torch promises none.
-            yield gradients(one.op, one.call, sample, twice, "cpu", one.dtype, apart=True)
+    def check_with(right: object) -> float:
+        try:
+            return check(ours, right, strides=False)
+        except AssertionError:
+            if not twice or right is not theirs:
+                raise
+        # In which order three contributions to a gradient are added shows in halves, and torch promises none.
+        return check(ours, gradients(one.op, one.call, sample, twice, "cpu", one.dtype, apart=True), strides=False)
 
-    pairs = ((ours, right) for right in itertools.chain((theirs,), others()))
-    one.outcome.agree(pairs, strides=False)
+    one.judge(theirs, check_with, lambda call: gradients(one.op, call, sample, twice, "cpu", one.dtype))
 
 
 def _leaves(call: Call) -> list[Tensor]:
