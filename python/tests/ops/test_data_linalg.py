@@ -112,3 +112,21 @@ def test_fourier(norm):
         check(lambda a: torch.fft.irfftn(torch.fft.rfftn(a, norm=norm), s=(3, 6, 5), norm=norm), x)
         check(lambda a: torch.fft.fftn(a, norm=norm), x.to(torch.complex64))
     check_grads(lambda a: torch.fft.irfft(torch.fft.rfft(a, norm=norm) * 2, norm=norm), matrix(torch.float32, 2, 8))
+
+
+# A matrix of its own, factors, a prime without any, a large prime (Bluestein) and twice one.
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 66, 1000, 97, 521, 1042])
+def test_fourier_of_doubles_of_any_length(n):
+    x = torch.randn(3, n, dtype=torch.float64)
+    check(torch.fft.rfft, x)
+    check(torch.fft.fft, x + 1j * x.flip(-1))
+    check(torch.fft.ifft, x + 1j * x.flip(-1))
+    check(lambda a: torch.fft.irfft(a, n=n), torch.fft.rfft(x))
+
+
+def test_fourier_of_doubles_is_as_precise_as_the_cpus():
+    x = torch.randn(4096, dtype=torch.float64)
+    there_and_back = torch.fft.irfft(torch.fft.rfft(x.to("tpu"))).cpu()
+    torch.testing.assert_close(there_and_back, x, rtol=0, atol=1e-13)
+    far = torch.fft.fft(x.to("tpu")).cpu() - torch.fft.fft(x)
+    assert far.abs().max() < 1e-11

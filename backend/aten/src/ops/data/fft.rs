@@ -3,6 +3,7 @@
 use stablehlo::Value;
 use stablehlo::ops::FftType;
 
+use super::dft;
 use super::util::{count, move_dim, slice_dim, zeros};
 use crate::cx::wrap_dim;
 use crate::layout::{Made, lies};
@@ -12,7 +13,11 @@ use crate::{Arg, Call, Cx, ElementType, Lowered, OpDef, Result};
 fn transform(cx: &mut Cx<'_, '_>, v: Value, dim: usize, kind: FftType, size: i64) -> Result<Value> {
     let last = cx.rank(v)? - 1;
     let v = move_dim(cx, v, dim, last)?;
-    let v = cx.f.fft(v, kind, &[size])?;
+    let v = if cx.element(v)?.real() == ElementType::F64 {
+        dft::transform(cx, v, kind, size)?
+    } else {
+        cx.f.fft(v, kind, &[size])?
+    };
     move_dim(cx, v, last, dim)
 }
 

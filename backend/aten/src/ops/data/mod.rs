@@ -3,6 +3,7 @@
 mod along;
 mod along_dim;
 mod creation;
+mod dft;
 mod diagonals;
 mod dynamic_sizes;
 mod eig;
