@@ -50,7 +50,7 @@ def run_build(console: Console, _args: argparse.Namespace) -> int:
 def run_test(console: Console, args: argparse.Namespace) -> int:
     prepare(console)
     share = FAST_SHARE if args.fast else 1.0 if args.full or args.only else DEFAULT_SHARE
-    return tests.run(console, fast=args.fast, only=args.only, share=share)
+    return tests.run(console, fast=args.fast, full=args.full, only=args.only, share=share)
 
 
 def run_lint(console: Console, args: argparse.Namespace) -> int:
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
     size = made.add_mutually_exclusive_group()
     size.add_argument("--fast", action="store_true", help="under 5 minutes: few cases an op, no JAX, no sanitizer")
     size.add_argument(
-        "--full", action="store_true", help="every case of every op; by default a part that changes by commit"
+        "--full", action="store_true", help="every case of every op, in hours; by default a part that changes by commit"
     )
     size.add_argument("--only", action="append", default=[], metavar="NAME", help="build, then the stages so named")
     made = command("lint", run_lint, "formatters, linters and house rules")

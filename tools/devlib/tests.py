@@ -28,8 +28,6 @@ class Step:
     name: str
     run: Callable[[Console], Counts]
     fast: bool = True
-    # Otherwise it runs when it is asked for by name.
-    default: bool = True
 
 
 def plugin(relative: str) -> Path:
@@ -131,15 +129,23 @@ def conformance_second(console: Console) -> Counts:
     return conformance(console, "second plugin", SECOND_PLUGIN)
 
 
+# How much the suite runs: small, default, full.
+SUITE_MODE = "TORCH_TPU_CONFORMANCE"
+
+
 def suite(console: Console, mode: str, *more: str) -> Counts:
     """PyTorch's databases on the simulator and on libtpu's compiler: see conformance/."""
     command = [*NEXTEST, "--profile", "conformance", "-p", "conformance", *more]
-    env = {"TORCH_TPU_CONFORMANCE": mode}
+    env = {SUITE_MODE: mode}
     return run_counted(console, f"conformance suite, {mode}", command, counts.nextest, env)
 
 
 def suite_default(console: Console) -> Counts:
-    return suite(console, "default")
+    return suite(console, os.environ.get(SUITE_MODE) or "default")
+
+
+def suite_full(console: Console) -> Counts:
+    return suite(console, "full")
 
 
 def suite_machinery(console: Console) -> Counts:
@@ -218,8 +224,7 @@ STEPS = [
     Step("pytest, ops", python_ops),
     Step("pytest", python),
     Step("pytest, slow", python_slow, fast=False),
-    # libtpu refuses some double-precision programs of fft, and a failed stage keeps everything from landing.
-    Step("conformance suite", suite_default, default=False),
+    Step("conformance suite", suite_default, fast=False),
     Step("conformance machinery", suite_machinery, fast=False),
     Step("conformance", conformance_first),
     Step("conformance, second plugin", conformance_second, fast=False),
@@ -229,7 +234,7 @@ STEPS = [
 ]
 
 
-def selected(*, fast: bool, only: Sequence[str]) -> list[Step]:
+def selected(*, fast: bool, full: bool, only: Sequence[str]) -> list[Step]:
     if only:
         unknown = [name for name in only if not any(name in step.name for step in STEPS)]
         if unknown:
@@ -237,16 +242,16 @@ def selected(*, fast: bool, only: Sequence[str]) -> list[Step]:
                 f"no stage is called {', '.join(unknown)}", advice="Stages: " + ", ".join(s.name for s in STEPS)
             )
         return [step for step in STEPS if any(name in step.name for name in only)]
-    steps = [step for step in STEPS if step.default]
-    if not fast:
-        return steps
-    quick = {rust: Step("cargo nextest, fast", rust_fast)}
-    return [quick.get(step.run, step) for step in steps if step.fast]
+    if fast:
+        quick = {rust: Step("cargo nextest, fast", rust_fast)}
+        return [quick.get(step.run, step) for step in STEPS if step.fast]
+    whole = {suite_default: Step("conformance suite", suite_full)} if full else {}
+    return [whole.get(step.run, step) for step in STEPS]
 
 
-def run(console: Console, *, fast: bool, only: Sequence[str], share: float = 1.0) -> int:
+def run(console: Console, *, fast: bool, full: bool, only: Sequence[str], share: float = 1.0) -> int:
     """Lint, build and every selected stage; a failed one does not keep the later ones from running."""
-    steps = selected(fast=fast, only=only)
+    steps = selected(fast=fast, full=full, only=only)
     os.environ.setdefault(SAMPLE, str(share))
     total = Counts()
     failures: list[DevError] = []
