@@ -175,18 +175,22 @@ def test_times(seconds: float, shown: str) -> None:
 
 
 def test_stage_selection() -> None:
-    every = tests.selected(fast=False, only=[])
-    fast = tests.selected(fast=True, only=[])
-    assert every == [step for step in tests.STEPS if step.default]
-    assert [s.name for s in tests.selected(fast=False, only=["conformance suite"])] == ["conformance suite"]
+    every = tests.selected(fast=False, full=False, only=[])
+    fast = tests.selected(fast=True, full=False, only=[])
+    full = tests.selected(fast=False, full=True, only=[])
+    assert every == tests.STEPS
+    assert [step.name for step in full] == [step.name for step in every]
+    assert [whole.run for step, whole in zip(every, full, strict=True) if step != whole] == [tests.suite_full]
+    only = tests.selected(fast=False, full=False, only=["conformance suite"])
+    assert [step.name for step in only] == ["conformance suite"]
     assert {step.name for step in every} - {step.name for step in fast} >= {"AddressSanitizer", "JAX on the simulator"}
-    assert [step.name for step in tests.selected(fast=False, only=["pytest"])] == [
+    assert [step.name for step in tests.selected(fast=False, full=False, only=["pytest"])] == [
         "pytest, ops",
         "pytest",
         "pytest, slow",
     ]
     with pytest.raises(DevError, match="no stage is called nothing"):
-        tests.selected(fast=False, only=["nothing"])
+        tests.selected(fast=False, full=False, only=["nothing"])
 
 
 @pytest.mark.parametrize("command", ["wheel"])
