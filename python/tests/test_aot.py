@@ -87,6 +87,23 @@ def test_output_is_the_serialized_executable(cli: Cli, program: Path, tmp_path: 
     assert out.stat().st_size == json.loads(answer.stdout)["serialized_bytes"]
 
 
+def test_a_program_and_what_a_script_runs_are_kept(cli: Cli, program: Path, tmp_path: Path) -> None:
+    answer = cli("aot", program, "--keep", tmp_path / "one")
+    assert answer.returncode == 0, answer.stderr
+    assert len(list((tmp_path / "one").glob("*.ttpu"))) == 1
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys, torch\nprint(torch.ones(2, device='tpu').add(int(sys.argv[1])).cpu())\nsys.exit(3)\n"
+    )
+    answer = cli("keep", "--folder", tmp_path / "two", script, "4")
+    assert (answer.returncode, answer.stdout) == (3, "tensor([5., 5.])\n")
+    assert "kept 2 programs for v6e:1x1" in answer.stderr
+    assert len(list((tmp_path / "two").glob("*.ttpu"))) == 2
+    answer = cli("keep", tmp_path / "absent.py")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "there is no file" in answer.stderr
+
+
 BAD = {
     "no such file": (["absent.mlir"], None, 2, "No such file"),
     "a folder": (["."], None, 2, "directory"),
@@ -98,6 +115,8 @@ BAD = {
     "no form of a topology": (["-", "--topology", "v6e"], PROGRAM, 2, "looks like v6e:1x1"),
     "no topology": (["-", "--topology", ""], PROGRAM, 2, "looks like v6e:1x1"),
     "no folder to write to": (["-", "--output", "absent/out.bin"], PROGRAM, 2, "absent"),
+    "no folder to keep in": (["-", "--keep", "/dev/null/x"], PROGRAM, 1, "cannot keep the program"),
+    "kept for several": (["-", "--keep", "kept", "--replicas", "2", "--topology", "v6e:2x2"], PROGRAM, 1, "one device"),
     "no number": (["-", "--replicas", "x"], PROGRAM, 2, "'x' is not a number of devices"),
     "a number too large": (["-", "--replicas", "9" * 30], PROGRAM, 2, "is not a number of devices"),
     "no partitions": (["-", "--partitions", "0"], PROGRAM, 2, "at least 1"),

@@ -4,11 +4,13 @@ The function runs once over tensors that hold nothing: its ops are put off and n
 memory. Their program goes to the real TPU compiler, in a child process.
 """
 
+import contextlib
 import copy
 import dataclasses
+import gc
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch_tpu import _core
 from torch_tpu._step import CompiledStep, _Watch
 
-__all__ = ["Compiled", "compile", "program"]
+__all__ = ["Compiled", "Kept", "compile", "keeping", "program"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,11 +30,13 @@ class Compiled:
 
     text: its StableHLO. topology: such as "v6e:1x1". report: what `python -m torch_tpu aot --json` prints: chip, cost
     (flops, bytes_accessed, estimated_cycles, estimated_seconds), memory (bytes), top (the costliest instructions).
+    first: the program of a step that has yet to make its optimizer's states; None where it is the same.
     """
 
     text: str
     topology: str
     report: Mapping[str, Any]
+    first: str | None = None
 
     @property
     def estimated_seconds(self) -> float | None:
@@ -46,7 +50,17 @@ class Compiled:
 
     def save(self, path: str | Path) -> None:
         """Writes the serialized executable."""
-        _compile(self.text, self.topology, Path(path))
+        _compile(self.text, self.topology, output=str(Path(path).absolute()))
+
+    def keep(self, folder: str | Path | None = None) -> None:
+        """Puts the executable, and that of ``first``, into a folder of the disk cache, the user's own unless named.
+
+        A process on such a TPU that has the folder (``TORCH_TPU_CACHE_DIR``) and the same libtpu finds it there and
+        compiles nothing.
+        """
+        for text in (self.text, self.first):
+            if text is not None:
+                _keep(text, self.topology, folder)
 
     def __str__(self) -> str:
         from torch_tpu._cli.aot import render
@@ -67,17 +81,52 @@ def compile(
     Raises what the function raises; RuntimeError where it looks at a value, and with the compiler's words where it
     refuses the program.
     """
-    text = program(function, args, kwargs)
-    return Compiled(text, topology, _compile(text, topology, None))
+    first, text = _programs(function, args, kwargs)
+    return Compiled(text, topology, _compile(text, topology), None if first == text else first)
 
 
-def _compile(text: str, topology: str, output: Path | None) -> dict[str, Any]:
+@dataclasses.dataclass
+class Kept:
+    """What ``keeping`` did. programs: how many executables were kept. refused: the compiler's words, one a program."""
+
+    programs: int = 0
+    refused: list[str] = dataclasses.field(default_factory=list)
+
+
+@contextlib.contextmanager
+def keeping(topology: str = "v6e:1x1", folder: str | Path | None = None) -> Iterator[Kept]:
+    """Compiles every program that runs inside for a TPU too, and keeps the executables for it: see ``Compiled.keep``.
+
+    What runs on the simulator, step by step, compiled or not, then starts warm on a TPU. A program that the compiler
+    refuses is told in the result, which is filled when the block ends.
+    """
+    kept = Kept()
+    _core.record_programs(True)
+    try:
+        yield kept
+        torch.tpu.synchronize()
+        texts = _core.take_programs()
+    finally:
+        _core.record_programs(False)
+    for text in texts:
+        try:
+            _keep(text, topology, folder)
+        except RuntimeError as error:
+            kept.refused.append(str(error))
+        else:
+            kept.programs += 1
+
+
+def _keep(text: str, topology: str, folder: str | Path | None) -> None:
+    _compile(text, topology, keep="" if folder is None else str(Path(folder).absolute()))
+
+
+def _compile(text: str, topology: str, **options: str) -> dict[str, Any]:
     from torch_tpu._cli.aot import refusal
 
-    options = "" if output is None else json.dumps({"output": str(output.absolute())})
     start = time.monotonic()
     try:
-        report = json.loads(_core.aot_compile(text, topology, options))
+        report = json.loads(_core.aot_compile(text, topology, json.dumps(options)))
     except _core.AotError as error:
         raise RuntimeError(refusal(str(error), "the program", topology)) from None
     return {"compile_seconds": time.monotonic() - start, **report}
@@ -85,6 +134,11 @@ def _compile(text: str, topology: str, output: Path | None) -> dict[str, Any]:
 
 def program(function: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:
     """The StableHLO of ``function(*args, **kwargs)``: see ``compile``."""
+    return _programs(function, args, kwargs)[1]
+
+
+def _programs(function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[str, str]:
+    """What the first call runs, and what every later one does."""
     args, kwargs = pytree.tree_map(_blank, (tuple(args), dict(kwargs or {})))
     if isinstance(function, CompiledStep):
         function = function.step
@@ -92,13 +146,14 @@ def program(function: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, A
         function = _on_device(function)
     before = _Keeper()
     try:
-        text, watch = _capture(function, args, kwargs, before)
+        first, watch = _capture(function, args, kwargs, before)
+        text = first
         if watch.optimizers:
             # The first step made the optimizers' states; every later one has them as inputs.
             text, _ = _capture(function, args, kwargs, before)
     finally:
         before.restore()
-    return text
+    return first, text
 
 
 def _capture(function: Callable, args: tuple, kwargs: dict, before: "_Keeper") -> tuple[str, _Watch]:
@@ -123,7 +178,9 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._optimizers: dict[int, tuple[torch.optim.Optimizer, dict, list[dict]]] = {}
-        self._gradients: dict[int, tuple[Tensor, Tensor | None]] = {}
+        # Of all parameters there are: which ones a function reaches is known when it has dropped their gradients.
+        every = (p for p in gc.get_objects() if issubclass(type(p), nn.Parameter) and p.device.type == "tpu")
+        self._gradients: dict[int, tuple[Tensor, Tensor | None]] = {id(p): (p, p.grad) for p in every}
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) in self._optimizers:

@@ -64,6 +64,8 @@ struct Options {
     flags: std::collections::BTreeMap<String, serde_json::Value>,
     /// Where to write the serialized program.
     output: Option<PathBuf>,
+    /// A folder of the disk cache that it is to be kept in; the user's own when empty. For one device, with no flags.
+    keep: Option<PathBuf>,
 }
 
 /// A device count among the module's attributes: `mhlo.num_replicas = 4 : i32`.
@@ -178,11 +180,25 @@ fn compile(
         let (path, name) = (compiler.display(), client.platform_name());
         return Err(invalid(format!("{path} compiles for {name}, not for a TPU")));
     }
+    let compile = match options.keep {
+        Some(_) if replicas * partitions > 1 || !options.flags.is_empty() => {
+            return Err(invalid(
+                "only a program for one device, compiled without flags, is looked for in the cache of programs",
+            ));
+        }
+        Some(_) => runtime::compile_options(client.platform_name(), client.devices().len() > 1),
+        None => compile,
+    };
     let (executable, seconds) = client.compile_timed(&Program::mlir(text), &compile)?;
     if let Some(path) = &options.output {
         let bytes = executable.serialize()?;
         std::fs::write(path, bytes)
             .map_err(|e| Failed::new(Code::Unavailable, format!("cannot write {}: {e}", path.display())))?;
+    }
+    if let Some(folder) = &options.keep {
+        let folder = (!folder.as_os_str().is_empty()).then_some(folder.as_path());
+        let kept = runtime::keep(folder, &*client, text, &executable.serialize()?);
+        kept.map_err(|e| Failed::new(Code::Unavailable, format!("cannot keep the program: {e}")))?;
     }
     let report = report(&client, &*executable, seconds)?;
     serde_json::to_string(&report).map_err(|e| Failed::new(Code::Internal, e))

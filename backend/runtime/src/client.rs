@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use pjrt::plugin::PluginClient;
 use pjrt::{Buffer, Client, CompileOptions, Device, ExecuteOptions};
 
+use crate::identity::{compile_options, identity};
 use crate::memory::{Account, Usage, human};
 use crate::origin::Origin;
 use crate::scalar::ScalarCache;
@@ -176,14 +177,7 @@ impl Runtime {
         let all = client.addressable_devices();
         let several = all.len() > 1;
         let platform = client.platform_name().to_owned();
-        let mut options = CompileOptions::default();
-        if platform != "tpu" {
-            // Both are XLA CPU's: max and min must let NaN through, and every rounding that torch makes must be made.
-            options = options
-                .with("xla_cpu_enable_fast_min_max", false)
-                .with("xla_allow_excess_precision", false);
-        }
-        options.message.compile_portable_executable = several;
+        let options = compile_options(&platform, several);
         let devices = all
             .into_iter()
             .map(|device| DeviceState {
@@ -200,7 +194,7 @@ impl Runtime {
             })
             .collect();
         Ok(Self {
-            identity: identity(&*client, config, &options),
+            identity: identity(&*client, Some(config), &options),
             client,
             devices,
             options,
@@ -276,39 +270,6 @@ impl Runtime {
     pub fn usage(&self, device: usize) -> Result<Usage> {
         Ok(self.device(device)?.account.usage())
     }
-}
-
-/// What an executable of a client depends on besides its program.
-fn identity(client: &dyn Client, config: &Config, options: &CompileOptions) -> String {
-    let stamp = |path: &PathBuf| {
-        let about = std::fs::metadata(path).ok();
-        let changed = about.as_ref().and_then(|a| a.modified().ok());
-        format!("{} {:?} {changed:?}", path.display(), about.map(|a| a.len()))
-    };
-    let files: Vec<String> = std::iter::once(&config.plugin)
-        .chain(&config.libraries)
-        .map(stamp)
-        .collect();
-    // Code for the host is for its processor's own instructions; a TPU's kind is in the version and the devices.
-    let host = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    // XLA reads these by itself, and compiles other code for them.
-    let flags = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"].map(|name| std::env::var(name).unwrap_or_default());
-    let about = |line: &&str| {
-        line.starts_with("flags") || line.starts_with("model name") || line.starts_with("Features")
-    };
-    let processor: Vec<&str> = host.lines().filter(about).take(2).collect();
-    let kinds: Vec<String> = client
-        .devices()
-        .iter()
-        .map(|d| d.description().kind.clone())
-        .collect();
-    format!(
-        "{}\n{}\n{kinds:?}\n{files:?}\n{:?}\n{}\n{processor:?}\n{flags:?}",
-        client.platform_name(),
-        client.platform_version(),
-        options.encode(),
-        env!("CARGO_PKG_VERSION"),
-    )
 }
 
 /// A failure on a device. Out of memory says what was asked, what is in use, and the largest holders.

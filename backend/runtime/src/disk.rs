@@ -58,13 +58,7 @@ pub fn cache_folder() -> Option<PathBuf> {
 /// The disk tier, if there is one.
 pub(crate) fn disk() -> Option<&'static Disk> {
     static DISK: OnceLock<Option<Disk>> = OnceLock::new();
-    DISK.get_or_init(|| {
-        let limit = std::env::var("TORCH_TPU_CACHE_LIMIT")
-            .ok()
-            .and_then(|v| v.parse().ok());
-        cache_folder().map(|folder| Disk::new(folder, limit.unwrap_or(LIMIT)))
-    })
-    .as_ref()
+    DISK.get_or_init(|| cache_folder().map(Disk::in_folder)).as_ref()
 }
 
 /// The name of a program: a hash of its named parts.
@@ -81,6 +75,14 @@ pub(crate) fn name(parts: &[(&str, &[u8])]) -> String {
 }
 
 impl Disk {
+    /// With as many bytes as `TORCH_TPU_CACHE_LIMIT` allows.
+    pub(crate) fn in_folder(folder: PathBuf) -> Self {
+        let limit = std::env::var("TORCH_TPU_CACHE_LIMIT")
+            .ok()
+            .and_then(|v| v.parse().ok());
+        Self::new(folder, limit.unwrap_or(LIMIT))
+    }
+
     fn new(folder: PathBuf, limit: u64) -> Self {
         Self {
             folder,
@@ -136,6 +138,12 @@ impl Disk {
                 }
             }
         }
+    }
+
+    /// Keeps a program that somebody asked to be kept; returns its file.
+    pub(crate) fn put(&self, name: &str, payload: &[u8]) -> std::io::Result<PathBuf> {
+        self.try_write(name, payload)?;
+        Ok(self.path(name))
     }
 
     fn try_write(&self, name: &str, payload: &[u8]) -> std::io::Result<()> {

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::cache::{self, Entry, Found, FreshMeta};
 use crate::client::{DeviceState, Runtime, explain};
 use crate::glue::{Glue, Meta};
+use crate::identity::file_name;
 use crate::key::Key;
 use crate::node::{Fresh, Node, Slot, Source, Target};
 use crate::origin::Origin;
@@ -166,12 +167,7 @@ pub(crate) fn compile(
     text: &str,
 ) -> Result<Arc<dyn Executable>> {
     let disk = disk::disk();
-    let file = disk.map(|_| {
-        disk::name(&[
-            ("program", text.as_bytes()),
-            ("identity", runtime.identity.as_bytes()),
-        ])
-    });
+    let file = disk.map(|_| file_name(text, &runtime.identity));
     if let (Some(disk), Some(file)) = (disk, &file)
         && let Some(bytes) = disk.read(file)
     {

@@ -339,8 +339,13 @@ impl Window {
     pub(crate) fn restore(&mut self) {
         for held in &mut self.slots {
             let mut state = held.storage.state.lock();
-            if matches!(state.content, Content::Pending(..)) {
+            if let Content::Pending(element, dims) = &state.content {
+                // What holds nothing after this, another dry run takes as what this one would have left.
+                let hint = (*element, dims.clone());
                 state.content = std::mem::take(&mut held.content);
+                if matches!(state.content, Content::Empty) {
+                    state.hint = Some(hint);
+                }
             }
         }
     }

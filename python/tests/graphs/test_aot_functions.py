@@ -68,6 +68,57 @@ def test_the_program_of_a_warm_step_is_the_one_that_runs() -> None:
     assert torch_tpu.aot.program(compiled, (x, y)) == ran
 
 
+def kept_files(folder: Path) -> set[str]:
+    return {file.name for file in folder.glob("*.ttpu")}
+
+
+def test_a_step_is_kept_for_a_tpu_as_its_first_call_and_the_later_ones_run_it(tmp_path: Path) -> None:
+    _, _, step = make_step()
+    x, y = torch.zeros(8, 4, dtype=torch.long).to("tpu"), torch.zeros(8, dtype=torch.long).to("tpu")
+    made = torch_tpu.aot.compile(step, (x, y))
+    assert made.first is not None
+    made.keep(tmp_path / "ahead")
+    compiled = torch_tpu.compile_step(step)
+    with torch_tpu.aot.keeping(folder=tmp_path / "run") as kept:
+        for _ in range(4):
+            compiled(x, y)
+    assert kept.programs == 2
+    assert kept.refused == []
+    # Names are hashes of the programs and of all else that an executable depends on.
+    assert kept_files(tmp_path / "ahead") == kept_files(tmp_path / "run")
+    assert len(kept_files(tmp_path / "run")) == 2
+
+
+def test_what_runs_is_kept_for_the_topology_that_is_named(tmp_path: Path) -> None:
+    x = torch.ones(3, device="tpu")
+    for topology in ("v6e:1x1", "v5e:1x1"):
+        with torch_tpu.aot.keeping(topology, tmp_path) as kept:
+            (x * 2).sum()
+        assert kept.programs == 2
+    assert len(kept_files(tmp_path)) == 4
+    with pytest.raises(ZeroDivisionError), torch_tpu.aot.keeping(folder=tmp_path / "none"):
+        1 / 0  # noqa: B018
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    made = torch_tpu.aot.compile(lambda x: x + 1, (torch.ones(3, device="tpu"),))
+    with pytest.raises(RuntimeError, match="cannot keep the program"):
+        made.keep(tmp_path / "file" / "folder")
+
+
+def test_gradients_that_were_there_come_back() -> None:
+    model, _, step = make_step()
+    x, y = torch.zeros(8, 4, dtype=torch.long).to("tpu"), torch.zeros(8, dtype=torch.long).to("tpu")
+    F.cross_entropy(model(x), y).backward()
+    before = [p.grad for p in model.parameters()]
+    values = [g.cpu() for g in before]
+    torch_tpu.aot.program(step, (x, y))
+    assert all(p.grad is b for p, b in zip(model.parameters(), before, strict=True))
+    assert all(torch.equal(g.cpu(), v) for g, v in zip(before, values, strict=True))
+
+
 def test_a_value_is_refused_and_everything_goes_on() -> None:
     x = torch.ones(3, device="tpu")
     with pytest.raises(RuntimeError, match="looks at a value"):

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from torch_tpu._cli import aot, doctor
+from torch_tpu._cli import aot, doctor, keep
 from torch_tpu._cli.errors import CommandError, Parser, tell
 from torch_tpu._cli.native import load_core
 from torch_tpu._version import __version__
@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     path.set_defaults(run=plugin_path)
     doctor.add_to(commands)
     aot.add_to(commands)
+    keep.add_to(commands)
     return top
 
 

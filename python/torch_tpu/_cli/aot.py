@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("file", metavar="FILE", type=Path, help="StableHLO text (.mlir); - for stdin")
     command.add_argument(
-        "--topology", type=_topology, default="v6e:1x1", help=f"{TOPOLOGIES}, ... (default: %(default)s)"
+        "--topology", type=topology, default="v6e:1x1", help=f"{TOPOLOGIES}, ... (default: %(default)s)"
     )
     command.add_argument("--replicas", type=_positive, help="default: the module's mhlo.num_replicas, or 1")
     command.add_argument("--partitions", type=_positive, help="default: the module's mhlo.num_partitions, or 1")
@@ -36,10 +36,17 @@ def add_to(commands: Any) -> None:
         "--json", action="store_true", help='print the report as JSON; on failure {"error": {"kind", "message"}}'
     )
     command.add_argument("--output", type=Path, metavar="FILE", help="write the serialized executable here")
+    command.add_argument(
+        "--keep",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="put the executable into this folder of the disk cache, or the user's own, for processes on such a TPU",
+    )
     command.set_defaults(run=run)
 
 
-def _topology(text: str) -> str:
+def topology(text: str) -> str:
     # Which chips and sizes there are, the compiler knows; it is unhelpful only where the form is wrong.
     if not re.fullmatch(r"\w+:\d+(x\d+)*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no topology; it looks like {TOPOLOGIES}")
@@ -66,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
         "replicas": args.replicas,
         "partitions": args.partitions,
         "output": None if args.output is None else str(args.output.absolute()),
+        "keep": args.keep and str(Path(args.keep).absolute()),
     }
     wanted = json.dumps({name: value for name, value in options.items() if value is not None})
     if sys.stderr.isatty():
