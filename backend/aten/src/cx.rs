@@ -201,7 +201,9 @@ pub struct Cx<'c, 'a> {
     pub f: &'c mut FunctionBuilder<'a>,
     /// The call.
     pub call: &'c Call,
-    inputs: &'c Inputs,
+    pub(crate) inputs: &'c Inputs,
+    /// The generator's state here: the op's, or in a loop that draws the loop's.
+    pub(crate) random: Option<Value>,
     /// What is left besides the outputs.
     pub produced: Produced,
 }
@@ -213,6 +215,7 @@ impl<'c, 'a> Cx<'c, 'a> {
             f,
             call,
             inputs,
+            random: inputs.random,
             produced: Produced::default(),
         }
     }
@@ -699,26 +702,6 @@ impl<'c, 'a> Cx<'c, 'a> {
             return Ok(v);
         }
         Ok(self.f.reshape(v, dims)?)
-    }
-
-    /// Random bits of an unsigned type, from the op's generator: block after block of Philox 4x32-10.
-    pub fn random_bits(&mut self, dims: &[i64], element: ElementType) -> Result<Value> {
-        let state = self.inputs.random.ok_or_else(|| {
-            Error::Internal(format!("{} is not marked random in its entry", self.call.name))
-        })?;
-        let used = self.produced.random_blocks;
-        let state = if used == 0 {
-            state
-        } else {
-            let step = self.f.constant(&[3i64], &[0u64, used, 0])?;
-            self.f.add(state, step)?
-        };
-        let bytes = dims.iter().product::<i64>().max(0) as u64 * element.host_bytes() as u64;
-        self.produced.random_blocks += bytes.div_ceil(16);
-        let (_, bits) =
-            self.f
-                .rng_bit_generator(state, dims, element, stablehlo::ops::RngAlgorithm::Philox)?;
-        Ok(bits)
     }
 }
 

@@ -14,6 +14,7 @@ mod error;
 mod layout;
 pub mod ops;
 mod promote;
+mod random;
 mod table;
 
 pub use call::{Arg, Call, Dims, OutMeta, ScalarKind, ScalarRef, TensorMeta};

@@ -1,6 +1,7 @@
 //! The ops: three groups of families, one family a file.
 
 mod data;
+mod formula;
 mod math;
 mod nn;
 

@@ -19,6 +19,8 @@ mod one_hot;
 mod orthogonal;
 mod polar;
 mod random;
+mod sampler_grads;
+mod samplers;
 mod shapes;
 mod svd;
 mod triangular;
@@ -41,6 +43,8 @@ pub(crate) const FAMILIES: &[&[OpDef]] = &[
     one_hot::OPS,
     unique::OPS,
     random::OPS,
+    samplers::OPS,
+    sampler_grads::OPS,
     fft::OPS,
     triangular::OPS,
     lu::OPS,
