@@ -99,24 +99,32 @@ class Saved:
         self._at: dict[tuple, int] = {}
         # No storage's address is used twice while these live.
         self._held: list[Tensor] = []
-        self.taken: Sequence[Tensor] = ()
-        self.slices: Sequence[Tensor] = ()
+        # What the body only looks at.
+        self.outside: list[Tensor] = []
+        self.bind((), (), ())
 
     def hooks(self) -> Any:
         """Has autograd keep things here."""
         return torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
 
+    def bind(self, taken: Sequence[Tensor], slices: Sequence[Tensor], there: Sequence[Tensor]) -> None:
+        """Says where it is found: what the body was given, one of each stack, and ``outside``."""
+        self.taken, self.slices, self.there = taken, slices, there
+
     def close(self) -> None:
-        """The body is recorded: only numbers of stacks are left of it."""
+        """Leaves numbers of stacks only. Autograd's graph holds this, out of sight of Python's garbage collector, so
+        nothing here may hold the graph.
+        """
         self.recording = None
-        self.stacked, self._held = [], []
+        self.stacked, self.outside, self._held = [], [], []
         self._at.clear()
 
     def _pack(self, t: Tensor) -> Callable[[], Tensor]:
         known = self.recording.known(t)
         if known == "outside":
-            there = t.detach()
-            return lambda: there
+            at = len(self.outside)
+            self.outside.append(t.detach())
+            return lambda: self.there[at]
         self._held.append(t)
         whole = t.untyped_storage().nbytes() // t.itemsize
         view = (t.shape, t.stride(), t.storage_offset())

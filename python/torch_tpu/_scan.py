@@ -4,6 +4,8 @@ Inside a step the first module's code is recorded once, on placeholders of one l
 autograd's own graph of that one layer runs in a second loop, on what the first one stacked for it.
 """
 
+import contextlib
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -83,8 +85,14 @@ class _Layers:
         if device.type != "tpu" or any(t.device != device for t in tensors):
             raise Refused(f"not all of the layers' input, parameters and buffers are on one tpu ({device})")
         self.autocast = (torch.is_autocast_enabled("tpu"), torch.get_autocast_dtype("tpu"))
-        # Where the tensors of the arguments are.
+        # Where the tensors of the arguments are. They are not held here: autograd holds this as long as the result, and
+        # what is held at a step's end is no part of a program that repeats.
         self.places = [i for i, t in enumerate(self.others) if isinstance(t, Tensor)]
+        self.arguments = [self.others[i] for i in self.places]
+        self.others = [None if isinstance(t, Tensor) else t for t in self.others]
+        self.count = len(self.carries)
+        # Carried values that have gradients.
+        self.moving = [i for i, t in enumerate(self.carries) if t.is_floating_point() or t.is_complex()]
 
     def stacked(self, of: list[dict[str, Tensor]], names: list[str]) -> list[Tensor]:
         return [torch.stack([layer[name].detach() for layer in of]) for name in names]
@@ -120,13 +128,14 @@ class _Layers:
 def _as_loop(layers: list[nn.Module], x: Any, args: tuple, kwargs: dict, remat: bool) -> Any:
     made = _Layers(layers, x, args, kwargs, remat)
     _step.note_modules(layers)
-    arguments = [made.others[i] for i in made.places]
+    carries, arguments = made.carries, made.arguments
+    made.carries, made.arguments = [], []
     parameters = [layer[name] for name in made.names for layer in made.parameters]
-    inputs = (*made.carries, *arguments, *parameters)
+    inputs = (*carries, *arguments, *parameters)
     if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
         outputs = _Scan.apply(made, *inputs)
     else:
-        outputs = _forward(made, arguments, [], None)[0]
+        outputs = _forward(made, carries, arguments, [], None)[0]
     return pytree.tree_unflatten(list(outputs), made.form)
 
 
@@ -136,6 +145,8 @@ class _Body:
     def __init__(self) -> None:
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
+        # Tensors that are not the layer's own.
+        self.outside: list[Tensor] = []
         self.saved: Saved | None = None
 
 
@@ -143,25 +154,21 @@ def _leaves(tensors: Sequence[Tensor], wanted: Iterable[bool]) -> list[Tensor]:
     return [t.detach().requires_grad_(w) for t, w in zip(tensors, wanted, strict=True)]
 
 
-def _differentiable(t: Tensor) -> bool:
-    return t.is_floating_point() or t.is_complex()
-
-
 def _forward(
-    made: _Layers, arguments: Sequence[Tensor], wanted: Sequence[bool], body: _Body | None
+    made: _Layers, carries: Sequence[Tensor], arguments: Sequence[Tensor], wanted: Sequence[bool], body: _Body | None
 ) -> tuple[list[Tensor], list[Tensor], list[Tensor], int]:
     """The last layer's results, the stacked parameters and buffers, what is stacked for backward, and the loop's number
     where backward draws its random numbers again. ``wanted`` tells of arguments and parameters which have gradients.
     """
     with torch.no_grad():
         given = [*made.stacked(made.parameters, made.names), *made.stacked(made.buffers, made.buffer_names)]
-        with Recording(made.length, made.carries, given) as loop:
+        with Recording(made.length, carries, given) as loop, contextlib.ExitStack() as held:
             parameters, buffers = loop.taken[: len(made.names)], loop.taken[len(made.names) :]
             kept: list[Tensor] = []
             if body is None:
                 outputs = made.run(loop.carried, loop.taken, arguments)
             else:
-                saved = Saved(loop)
+                saved = held.enter_context(contextlib.closing(Saved(loop)))
                 with torch.enable_grad(), saved.hooks():
                     inputs = _inputs(made, loop.carried, loop.taken, arguments, wanted)
                     outputs = made.run(*inputs)
@@ -169,7 +176,7 @@ def _forward(
                     kept = loop.carried
                 else:
                     body.inputs = [t for part in inputs for t in part if t.requires_grad]
-                    body.outputs, body.saved = outputs, saved
+                    body.outputs, body.saved, body.outside = outputs, saved, saved.outside
                     kept = saved.stacked
             for t in (*loop.carried, *parameters):
                 if loop.known(t) == "written":
@@ -177,7 +184,9 @@ def _forward(
             changed = [i for i, b in enumerate(buffers) if loop.known(b) == "written"]
             last, stacks = loop.end(outputs, [*kept, *(buffers[i] for i in changed)])
             if body is not None and body.saved is not None:
-                body.saved.close()
+                for leaf in inputs[-1]:
+                    # Autograd's graph needs the leaf and not what it holds.
+                    leaf.data = torch.empty_like(leaf)
         for i, stack in zip(changed, stacks[len(kept) :], strict=True):
             for layer, value in zip(made.buffers, stack.unbind(), strict=True):
                 layer[made.buffer_names[i]].copy_(value)
@@ -194,7 +203,7 @@ def _inputs(
     """Carried values, parameters and buffers, and arguments, as leaves of one layer's graph."""
     ours = [*wanted[len(arguments) :], *(False for _ in made.buffer_names)]
     return (
-        _leaves(carried, map(_differentiable, made.carries)),
+        _leaves(carried, [i in made.moving for i in range(made.count)]),
         _leaves(taken, ours),
         _leaves(arguments, wanted[: len(arguments)]),
     )
@@ -205,24 +214,25 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, made: _Layers, *inputs: Tensor) -> tuple[Tensor, ...]:
-        carries, n = len(made.carries), len(made.places)
-        arguments = inputs[carries : carries + n]
-        firsts = inputs[carries + n :: made.length]
+        n = made.count + len(made.places)
+        arguments, firsts = inputs[made.count : n], inputs[n :: made.length]
         wanted = [t.requires_grad for t in (*arguments, *firsts)]
         ctx.made, ctx.wanted, ctx.body = made, wanted, _Body()
-        last, given, stacks, ctx.like = _forward(made, arguments, wanted, ctx.body)
-        ctx.parts = (len(given), len(stacks))
-        ctx.save_for_backward(*given, *stacks, *arguments)
-        ctx.mark_non_differentiable(*(t for t in last if not _differentiable(t)))
+        last, given, stacks, ctx.like = _forward(made, inputs[: made.count], arguments, wanted, ctx.body)
+        parts = (given, stacks, arguments, ctx.body.outside)
+        ctx.body.outside = []
+        ctx.parts = [len(part) for part in parts]
+        ctx.save_for_backward(*(t for part in parts for t in part))
+        ctx.mark_non_differentiable(*(t for i, t in enumerate(last) if i not in made.moving))
         return tuple(last)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         made, body = ctx.made, ctx.body
-        given, stacks = ctx.saved_tensors[: ctx.parts[0]], ctx.saved_tensors[ctx.parts[0] : sum(ctx.parts)]
-        arguments = ctx.saved_tensors[sum(ctx.parts) :]
-        moving = [i for i, t in enumerate(made.carries) if _differentiable(t)]
+        saved = iter(ctx.saved_tensors)
+        given, stacks, arguments, outside = (list(itertools.islice(saved, n)) for n in ctx.parts)
+        moving = made.moving
         sums = [i for i, w in enumerate(ctx.wanted[: len(arguments)]) if w]
         start = [*(gradients[i] for i in moving), *(torch.zeros_like(arguments[i]) for i in sums)]
         with Recording(made.length, start, [*given, *stacks], reverse=True, like=ctx.like) as loop:
@@ -234,7 +244,7 @@ class _Scan(torch.autograd.Function):
                 leaves = [t for part in inputs for t in part if t.requires_grad]
             else:
                 leaves, outputs = body.inputs, body.outputs
-                body.saved.taken, body.saved.slices = taken, kept
+                body.saved.bind(taken, kept, outside)
             pairs = [(outputs[i], g) for i, g in zip(moving, loop.carried, strict=False) if outputs[i].requires_grad]
             found: Sequence[Tensor | None] = [None] * len(leaves)
             if pairs:
@@ -249,13 +259,15 @@ class _Scan(torch.autograd.Function):
                 carried.append(total if g is None else total + g)
             put = [(i, g) for i, g in zip(names, of_parameters, strict=True) if g is not None]
             last, stacked = loop.end(carried, [g for _, g in put])
-        out: list[Tensor | None] = [None] * (len(made.carries) + len(arguments) + len(made.names) * made.length)
+            if body.saved is not None:
+                body.saved.bind((), (), ())
+        out: list[Tensor | None] = [None] * (made.count + len(arguments) + len(made.names) * made.length)
         for i, g in zip(moving, last, strict=False):
             out[i] = g
         for i, g in zip(sums, last[len(moving) :], strict=True):
-            out[len(made.carries) + i] = g
+            out[made.count + i] = g
         for (i, _), stack in zip(put, stacked, strict=True):
-            first = len(made.carries) + len(arguments) + i * made.length
+            first = made.count + len(arguments) + i * made.length
             # Views, as those of torch.stack are: copies would be as many kernels as there are parameters.
             out[first : first + made.length] = stack.unbind()
         return (None, *out)

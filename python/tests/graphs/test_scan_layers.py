@@ -127,6 +127,26 @@ def test_optimizers_need_not_know(name: str) -> None:
 
 
 @WAYS
+def test_python_rests_once_the_step_repeats(remat: bool) -> None:
+    _, ours = pair(Block, remat=remat)
+    ours.bias = nn.Parameter(torch.zeros(16, device="tpu"))
+    inner = training(ours, torch.optim.SGD(ours.parameters(), lr=0.1))
+    # Two objects deep, where a step is not watched.
+    runs = [[0]]
+
+    def step(x: Tensor) -> Tensor:
+        runs[0][0] += 1
+        # The layers look at a tensor that the step makes.
+        return inner(x, ours.bias.cos())
+
+    compiled = torch_tpu.compile_step(step)
+    x = torch.randn(2, 4, 6, device="tpu")
+    losses = [compiled(x).item() for _ in range(5)]
+    assert runs == [[2]]
+    assert losses == sorted(losses, reverse=True)
+
+
+@WAYS
 def test_arguments_have_gradients_and_gradients_can_be_clipped(remat: bool) -> None:
     def step(model: Model, bias: nn.Parameter, x: Tensor) -> Tensor:
         model.zero_grad()
