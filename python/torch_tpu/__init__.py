@@ -19,6 +19,7 @@ __all__ = [
     "explain_recompiles",
     "fallbacks",
     "reset_fallbacks",
+    "scan_layers",
 ]
 
 warn_of_conflict()
@@ -30,6 +31,10 @@ def __getattr__(name: str) -> object:
         from torch_tpu._step import compile_step
 
         return compile_step
+    if name == "scan_layers":
+        from torch_tpu._scan import scan_layers
+
+        return scan_layers
     if name == "aot":
         import importlib
 

@@ -12,7 +12,7 @@ import itertools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -46,6 +46,8 @@ class _Watch:
         self.state: tuple | None = None
 
     def __enter__(self) -> "_Watch":
+        global _watching
+        _watching = self
         self.begin = (_modes(), _values(self.places))
         self._handles = [
             register_optimizer_step_pre_hook(self._optimizer),
@@ -54,6 +56,8 @@ class _Watch:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        global _watching
+        _watching = None
         for handle in self._handles:
             handle.remove()
 
@@ -100,6 +104,18 @@ class _Watch:
         of_modules = (p for m in modules if m is not None for p in m._parameters.values() if p is not None)
         every = itertools.chain((p for group in groups for p in group["params"]), of_modules)
         return iter({id(p): p for p in every}.values())
+
+
+# That of the step that is being captured.
+_watching: _Watch | None = None
+
+
+def note_modules(modules: Iterable[torch.nn.Module]) -> None:
+    """Has modules watched whose forward does not run itself: layers of a loop, of which one stands for all."""
+    if _watching is not None:
+        for module in modules:
+            for part in module.modules():
+                _watching.modules.setdefault(id(part), weakref.ref(part))
 
 
 _SIMPLE = (int, float, bool, str, type(None))

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use pyo3::prelude::*;
-use runtime::{Capture, Glue, Ran};
+use runtime::{Capture, Glue, Known, Ran};
 
 use crate::core_table::glue;
 use crate::eager::raise;
@@ -103,6 +103,72 @@ pub(crate) fn abandon_capture() {
     runtime::abandon();
 }
 
+/// Whether a step is being captured: loops can be recorded.
+#[pyfunction]
+pub(crate) fn in_step() -> bool {
+    runtime::in_step()
+}
+
+/// Pairs of addresses, as in [`pointers`].
+fn pairs(list: &[(usize, usize)]) -> Vec<(*const c_void, *const c_void)> {
+    list.iter()
+        .map(|(a, b)| (*a as *const c_void, *b as *const c_void))
+        .collect()
+}
+
+/// Starts a loop; its number. Pairs are of storages: what is given and its placeholder.
+#[pyfunction]
+pub(crate) fn begin_loop(
+    device: usize,
+    length: u32,
+    reverse: bool,
+    like: Option<u64>,
+    carries: Vec<(usize, usize)>,
+    taken: Vec<(usize, usize)>,
+) -> PyResult<u64> {
+    // SAFETY: as for `CapturedGraph::run`.
+    unsafe { runtime::begin_loop(device, length, reverse, like, &pairs(&carries), &pairs(&taken)) }
+        .map_err(raise)
+}
+
+/// Ends it; the blocks of random bits that turns after the first one use. Pairs are of storages: what the body leaves and
+/// where that goes.
+#[pyfunction]
+pub(crate) fn end_loop(
+    py: Python<'_>,
+    device: usize,
+    carries: Vec<(usize, usize)>,
+    put: Vec<(usize, usize)>,
+) -> PyResult<u64> {
+    py.detach(|| {
+        let glue = Glue {
+            table: glue(),
+            call: std::ptr::null_mut(),
+        };
+        // SAFETY: as for `CapturedGraph::run`.
+        unsafe { runtime::end_loop(device, &pairs(&carries), &pairs(&put), glue) }
+    })
+    .map_err(raise)
+}
+
+/// What a storage is to the loop that is being recorded: "outside", "given" or "written".
+#[pyfunction]
+pub(crate) fn known_to_loop(device: usize, storage: usize) -> PyResult<&'static str> {
+    // SAFETY: as for `CapturedGraph::run`.
+    let known = unsafe { runtime::known_to_loop(device, storage as *const c_void) }.map_err(raise)?;
+    Ok(match known {
+        Known::Outside => "outside",
+        Known::Given => "given",
+        Known::Written => "written",
+    })
+}
+
+/// Forgets the loop that was started and not ended.
+#[pyfunction]
+pub(crate) fn abandon_loop(device: usize) -> PyResult<()> {
+    runtime::abandon_loop(device).map_err(raise)
+}
+
 /// Adds all to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CapturedGraph>()?;
@@ -111,5 +177,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(end_step, module)?)?;
     module.add_function(wrap_pyfunction!(begin_dry, module)?)?;
     module.add_function(wrap_pyfunction!(end_dry, module)?)?;
+    module.add_function(wrap_pyfunction!(in_step, module)?)?;
+    module.add_function(wrap_pyfunction!(begin_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(end_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(known_to_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(abandon_loop, module)?)?;
     module.add_function(wrap_pyfunction!(abandon_capture, module)?)
 }

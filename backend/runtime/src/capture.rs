@@ -17,6 +17,7 @@ use crate::node::Slot;
 use crate::parse::storage;
 use crate::pending::check_conditions;
 use crate::program::{Param, Produce};
+use crate::region::{self, Loop};
 use crate::storage::{Content, Dense, Storage};
 use crate::window::{self, Deferred, Held, Window};
 use crate::{Error, Result, runtime};
@@ -51,7 +52,7 @@ pub(crate) fn capturing() -> bool {
 
 /// Whether a whole step is being captured.
 #[inline]
-pub(crate) fn in_step() -> bool {
+pub fn in_step() -> bool {
     STEP.load(Relaxed)
 }
 
@@ -78,6 +79,7 @@ pub struct Capture {
     program: Arc<Program>,
     nodes: Vec<Deferred>,
     slots: Vec<Slot>,
+    loops: Vec<Loop>,
     roles: Vec<Role>,
     device: usize,
 }
@@ -149,6 +151,7 @@ pub unsafe fn end_capture(
             |(held, live)| match (position(inputs, held), position(outputs, held)) {
                 (Some(i), _) => Some(Role::Input(i)),
                 (None, Some(o)) => Some(Role::Output(o)),
+                (None, None) if held.inner => Some(Role::Inner),
                 (None, None) if !held.written() => Some(Role::Constant(held.content().clone())),
                 (None, None) if !*live => Some(Role::Inner),
                 (None, None) => None,
@@ -165,6 +168,7 @@ pub unsafe fn end_capture(
         program,
         slots: taken.slots.iter().map(|s| s.slot.clone()).collect(),
         nodes: std::mem::take(&mut taken.nodes),
+        loops: std::mem::take(&mut taken.loops),
         roles,
         device,
     };
@@ -210,11 +214,13 @@ pub unsafe fn end_step(
         taken.run_each(runtime, state, device)?;
         return Ok(None);
     };
+    let loops = taken.loops.clone();
     let (slots, nodes) = taken.run_whole(runtime, state, device, &program)?;
     Ok(Some(Capture {
         program,
         nodes,
         slots,
+        loops,
         roles,
         device,
     }))
@@ -256,6 +262,9 @@ pub fn abandon() {
                 taken.restore();
             }
         }
+    }
+    if let Some(runtime) = crate::runtime_if_started() {
+        region::abandon_all(&runtime.devices);
     }
     STEP.store(false, Relaxed);
     if CAPTURING.replace(false) {
@@ -313,11 +322,15 @@ impl Capture {
         let runtime = runtime()?;
         window::flush_all(runtime)?;
         let state = runtime.device(self.device)?;
-        let draw = |node: &Deferred| match node.entry.random {
-            true => glue.random(std::ptr::null_mut(), self.device, node.entry.random_blocks),
-            false => Ok([0; 3]),
+        let blocks = |blocks| glue.random(std::ptr::null_mut(), self.device, blocks);
+        let draw = |node: &Deferred| match node.entry.random && node.replays.is_none() {
+            true => blocks(node.entry.random_blocks).map(Some),
+            false => Ok(None),
         };
-        let random = self.nodes.iter().map(draw).collect::<Result<_>>()?;
+        let random = region::drawn(&self.nodes, &self.loops, draw, |later| match later {
+            0 => Ok(()),
+            later => blocks(later).map(|_| ()),
+        })?;
         // SAFETY: the caller's promise.
         unsafe { self.run_with(runtime, state, inputs, outputs, random) }
     }

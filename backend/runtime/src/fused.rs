@@ -14,7 +14,8 @@ use crate::client::Runtime;
 use crate::make::compile;
 use crate::node::{Node, Slot, Source, Target};
 use crate::origin::Origin;
-use crate::program::{Param, Produce, build};
+use crate::program::{Built, Graph, Param, Produce, build};
+use crate::region::Loop;
 use crate::window::{Deferred, Window};
 use crate::{Error, Result, explain, runtime_if_started};
 
@@ -125,6 +126,12 @@ fn key(window: &Window, live: &[bool], fixed: bool) -> Key {
             );
         }
     }
+    for node in window.nodes.iter().filter_map(|n| n.replays) {
+        key.push(u64::from(node));
+    }
+    for l in &window.loops {
+        l.key(&mut key);
+    }
     for bits in live.chunks(64) {
         key.push(
             bits.iter()
@@ -139,6 +146,7 @@ fn key(window: &Window, live: &[bool], fixed: bool) -> Key {
 pub(crate) struct Recipe {
     slots: Vec<Slot>,
     nodes: Vec<Node>,
+    loops: Vec<Loop>,
     live: Vec<bool>,
     device: usize,
     fixed: bool,
@@ -149,6 +157,7 @@ impl Recipe {
         Self {
             slots: window.slots.iter().map(|s| s.slot.clone()).collect(),
             nodes: window.nodes.iter().map(of_window).collect(),
+            loops: window.loops.clone(),
             live: live.to_vec(),
             device,
             fixed,
@@ -162,14 +171,23 @@ impl Recipe {
             ..Self::of(window, live, device, true)
         };
         let name = format!("window_of_{}", recipe.nodes.len());
-        Ok(build(&name, &recipe.slots, &recipe.nodes, &recipe.live, true)?.text)
+        Ok(recipe.build(&name)?.text)
+    }
+
+    fn build(&self, name: &str) -> Result<Built> {
+        let graph = Graph {
+            slots: &self.slots,
+            nodes: &self.nodes,
+            loops: &self.loops,
+        };
+        build(name, graph, &self.live, self.fixed)
     }
 
     /// Builds and compiles; `conditional` allows conditions on data among the results.
     pub(crate) fn cook(&self, runtime: &Runtime, conditional: bool) -> Result<Program> {
         let state = runtime.device(self.device)?;
         let name = format!("window_of_{}", self.nodes.len());
-        let built = build(&name, &self.slots, &self.nodes, &self.live, self.fixed)?;
+        let built = self.build(&name)?;
         if !conditional && built.results.iter().any(|r| !matches!(r, Produce::Slot(..))) {
             return Err(Error::runtime("a window gave something else than storages"));
         }
@@ -193,6 +211,7 @@ impl Recipe {
 /// A call with the window's numbers of its storages; new tensors are written to storages like others.
 fn of_window(deferred: &Deferred) -> Node {
     let mut node = deferred.entry.node.clone();
+    node.replays = deferred.replays;
     for (i, source) in node.sources.iter_mut().enumerate() {
         if let Source::Device(place) = source {
             // The entry's is that of its first call.

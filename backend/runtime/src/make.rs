@@ -17,7 +17,7 @@ use crate::key::Key;
 use crate::node::{Fresh, Node, Slot, Source, Target};
 use crate::origin::Origin;
 use crate::parse::{ArgIn, Parsed, SlotIn, place};
-use crate::program::{Built, Param, Produce, build, build_sizes};
+use crate::program::{Built, Graph, Param, Produce, build, build_sizes};
 use crate::schema::{OpHandle, TargetOf};
 use crate::view::contiguous;
 use crate::{Error, Result, code, element};
@@ -50,6 +50,7 @@ pub(crate) fn make(
         call,
         sources,
         targets: Vec::new(),
+        replays: None,
     };
     let mut plan = Planned::default();
     if !first {
@@ -66,13 +67,12 @@ pub(crate) fn make(
     let built = if first {
         build_sizes(name, &slots, &node)
     } else {
-        build(
-            name,
-            &slots,
-            std::slice::from_ref(&node),
-            &vec![true; slots.len()],
-            false,
-        )
+        let graph = Graph {
+            slots: &slots,
+            nodes: std::slice::from_ref(&node),
+            loops: &[],
+        };
+        build(name, graph, &vec![true; slots.len()], false)
     };
     let built = match built {
         Ok(built) => built,

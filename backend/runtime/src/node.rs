@@ -127,4 +127,6 @@ pub(crate) struct Node {
     pub(crate) sources: Vec<Source>,
     /// One for each result.
     pub(crate) targets: Vec<Target>,
+    /// The node whose random bits it uses.
+    pub(crate) replays: Option<u32>,
 }

@@ -7,8 +7,11 @@ use smallvec::SmallVec;
 use stablehlo::{Arena, Argument, FunctionBuilder, Module, TensorType};
 
 use crate::node::{Fresh, Node, Place, Slot, Source, Target};
+use crate::region::Loop;
 use crate::view::{Emit, Plan, View, plan};
 use crate::{Error, Result, halves};
+
+mod repeat;
 
 /// What a parameter of the program is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +58,14 @@ pub(crate) struct Built {
     pub(crate) random_blocks: Vec<u64>,
 }
 
+/// Calls over shared storages, some of them in loops.
+#[derive(Copy, Clone)]
+pub(crate) struct Graph<'g> {
+    pub(crate) slots: &'g [Slot],
+    pub(crate) nodes: &'g [Node],
+    pub(crate) loops: &'g [Loop],
+}
+
 type Needed = rustc_hash::FxHashSet<Param>;
 
 /// What a first pass found.
@@ -67,10 +78,10 @@ struct Found {
 
 /// Builds the program of a window. `live` says of each storage whether its new value is wanted; with `fixed` the places of
 /// views in storages that the window makes are constants.
-pub(crate) fn build(name: &str, slots: &[Slot], nodes: &[Node], live: &[bool], fixed: bool) -> Result<Built> {
+pub(crate) fn build(name: &str, graph: Graph<'_>, live: &[bool], fixed: bool) -> Result<Built> {
     // The first pass takes everything as a parameter and tells what was used: an op that fills does not read.
-    let all = pass(name, slots, nodes, (live, fixed), None)?;
-    Ok(pass(name, slots, nodes, (live, fixed), Some(&all.1))?.0)
+    let all = pass(name, graph, (live, fixed), None)?;
+    Ok(pass(name, graph, (live, fixed), Some(&all.1))?.0)
 }
 
 /// [`build`] for the program that computes an op's result sizes.
@@ -99,16 +110,19 @@ pub(crate) fn build_sizes(name: &str, slots: &[Slot], node: &Node) -> Result<Bui
 
 fn pass(
     name: &str,
-    slots: &[Slot],
-    nodes: &[Node],
+    graph: Graph<'_>,
     (live, fixed): (&[bool], bool),
     found: Option<&Found>,
 ) -> Result<(Built, Found)> {
-    compose(name, slots, nodes, found, |window| {
+    compose(name, graph.slots, graph.nodes, found, |window| {
         window.fixed = fixed;
-        for i in 0..nodes.len() {
-            window.node(i)?;
+        let mut next = 0;
+        for l in graph.loops {
+            (next..l.calls.start).try_for_each(|i| window.node(i))?;
+            window.repeat(l)?;
+            next = l.calls.end;
         }
+        (next..graph.nodes.len()).try_for_each(|i| window.node(i))?;
         window.finish(live)
     })
 }
@@ -150,6 +164,7 @@ where
             random_blocks: vec![0; nodes.len()],
             facts: Facts::default(),
             fixed: false,
+            turn: None,
         };
         let built = body(&mut window);
         let results = window.outputs.iter().map(|(v, _)| *v).collect();
@@ -257,6 +272,8 @@ struct Window<'w, 'a, 'f> {
     random_blocks: Vec<u64>,
     facts: Facts,
     fixed: bool,
+    /// In a loop: which turn it is, and the blocks of random bits that one uses.
+    turn: Option<(Value, u64)>,
 }
 
 impl Window<'_, '_, '_> {
@@ -374,7 +391,7 @@ impl Window<'_, '_, '_> {
             });
         }
         let random = if node.call.op.random {
-            Some(self.param(Param::Random(n as u32))?)
+            Some(self.random(n)?)
         } else {
             None
         };
@@ -412,7 +429,8 @@ impl Window<'_, '_, '_> {
             self.needed.insert(Param::Scalar(n as u32, i as u32));
         }
         if node.call.op.random {
-            self.needed.insert(Param::Random(n as u32));
+            self.needed
+                .insert(Param::Random(node.replays.unwrap_or(n as u32)));
         }
     }
 

@@ -19,13 +19,14 @@ use crate::capture::{capturing, in_step, refuse_dry};
 use crate::client::{DeviceState, Runtime, explain};
 use crate::dispatch::{Outcome, Returned, ReturnedTensor, random_of};
 use crate::execute::{Bits, Given, execute, expect};
-use crate::fused::{self, Program};
+use crate::fused::{self, Program, Recipe};
 use crate::glue::Glue;
 use crate::node::{Slot, Source, Target};
 use crate::origin::Origin;
 use crate::parse::Parsed;
 use crate::pending::check_conditions;
 use crate::program::{Param, Produce};
+use crate::region::{self, Loop, Open};
 use crate::storage::{Content, Dense, Storage};
 use crate::{Error, Result};
 
@@ -52,6 +53,8 @@ pub(crate) struct Held {
     last: usize,
     /// The last call that writes it.
     writer: Option<usize>,
+    /// Only a loop's body knows it.
+    pub(crate) inner: bool,
 }
 
 /// A call that was put off.
@@ -65,6 +68,8 @@ pub(crate) struct Deferred {
     scalars: SmallVec<[(ScalarKind, Bits); 2]>,
     tensors: SmallVec<[(i64, Bits, ElementType); 4]>,
     random: [u64; 3],
+    /// The call whose random bits it uses again.
+    pub(crate) replays: Option<u32>,
     origin: Arc<Origin>,
 }
 
@@ -73,6 +78,10 @@ pub(crate) struct Deferred {
 pub(crate) struct Window {
     pub(crate) slots: Vec<Held>,
     pub(crate) nodes: Vec<Deferred>,
+    /// Calls that run several times, in order.
+    pub(crate) loops: Vec<Loop>,
+    /// The loop that is being recorded.
+    pub(crate) open: Option<Open>,
     by_storage: FxHashMap<usize, u32>,
     /// Nothing ran since [`watch`].
     whole: bool,
@@ -118,6 +127,11 @@ pub(crate) fn take(runtime: &Runtime, device: usize) -> Option<Window> {
     }
     PENDING.fetch_sub(window.nodes.len(), Relaxed);
     Some(std::mem::take(&mut *window))
+}
+
+/// Counts a loop that is being recorded as one more call that was put off, or one less.
+pub(crate) fn count_open(change: isize) {
+    PENDING.fetch_add(change as usize, Relaxed);
 }
 
 /// What was put off on a device.
@@ -177,6 +191,7 @@ fn flush(runtime: &Runtime, now: bool) -> Result<bool> {
     let mut any = false;
     for (index, state) in runtime.devices.iter().enumerate() {
         let mut guard = state.window.lock();
+        region::refuse_open(&guard)?;
         if guard.nodes.is_empty() {
             continue;
         }
@@ -214,7 +229,18 @@ pub(crate) fn append(
     parsed: &Parsed<'_>,
     glue: Glue,
 ) -> Result<Outcome> {
-    let random = random_of(&entry, parsed, glue)?;
+    let replays = {
+        let window = state.window.lock();
+        window.admit(&entry, parsed)?;
+        match entry.random {
+            true => window.replayed(&entry)?,
+            false => None,
+        }
+    };
+    let random = match replays {
+        Some(_) => [0; 3],
+        None => random_of(&entry, parsed, glue)?,
+    };
     let origin = entry.origin.now();
     let mut window = state.window.lock();
     // Another thread may have written between the call's description and here.
@@ -265,9 +291,13 @@ pub(crate) fn append(
             .map(|t| (t.offset, t.bits, t.element))
             .collect(),
         random,
+        replays,
         origin,
         entry: entry.clone(),
     });
+    if replays.is_some() {
+        window.replay_next();
+    }
     PENDING.fetch_add(1, Relaxed);
     let full = window.nodes.len() >= LIMIT && !capturing();
     drop(window);
@@ -278,15 +308,22 @@ pub(crate) fn append(
 }
 
 impl Window {
-    fn hold(&mut self, storage: &Storage, slot: &Slot, content: &Content, node: usize) -> u32 {
-        if let Some(&at) = self.by_storage.get(&(std::ptr::from_ref(storage) as usize)) {
+    /// The place of a storage.
+    pub(crate) fn find(&self, storage: &Storage) -> Option<u32> {
+        self.by_storage
+            .get(&(std::ptr::from_ref(storage) as usize))
+            .copied()
+    }
+
+    pub(crate) fn hold(&mut self, storage: &Storage, slot: &Slot, content: &Content, node: usize) -> u32 {
+        if let Some(at) = self.find(storage) {
             self.slots[at as usize].last = node;
             return at;
         }
         self.add(storage.shared(), slot.clone(), content.clone(), node)
     }
 
-    fn add(&mut self, storage: Arc<Storage>, slot: Slot, content: Content, node: usize) -> u32 {
+    pub(crate) fn add(&mut self, storage: Arc<Storage>, slot: Slot, content: Content, node: usize) -> u32 {
         let at = self.slots.len() as u32;
         self.by_storage.insert(Arc::as_ptr(&storage) as usize, at);
         self.slots.push(Held {
@@ -295,11 +332,25 @@ impl Window {
             content,
             last: node,
             writer: None,
+            inner: false,
         });
         at
     }
 
-    fn write(&mut self, at: u32, element: ElementType, dims: Dims, node: usize) {
+    /// Forgets calls from this one on, and the storages that came with them.
+    pub(crate) fn forget(&mut self, node: usize, slot: usize) {
+        PENDING.fetch_sub(self.nodes.len() - node, Relaxed);
+        self.nodes.truncate(node);
+        for held in self.slots.drain(slot..) {
+            self.by_storage.remove(&(Arc::as_ptr(&held.storage) as usize));
+            let mut state = held.storage.state.lock();
+            if matches!(state.content, Content::Pending(..)) {
+                state.content = Content::Lost(region::INNER.into());
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, at: u32, element: ElementType, dims: Dims, node: usize) {
         let held = &mut self.slots[at as usize];
         held.writer = Some(node);
         held.storage.state.lock().content = Content::Pending(element, dims);
@@ -342,7 +393,7 @@ impl Window {
             if let Content::Pending(element, dims) = &state.content {
                 // What holds nothing after this, another dry run takes as what this one would have left.
                 let hint = (*element, dims.clone());
-                state.content = std::mem::take(&mut held.content);
+                state.content = region::lost(held).unwrap_or_else(|| std::mem::take(&mut held.content));
                 if matches!(state.content, Content::Empty) {
                     state.hint = Some(hint);
                 }
@@ -362,11 +413,11 @@ impl Window {
         self.slots.iter().map(filled).collect()
     }
 
-    /// Storages that somebody other than the window holds.
+    /// Storages that somebody other than the window holds; not those of a loop's body, of which nothing is left.
     pub(crate) fn live(&self) -> Vec<bool> {
         self.slots
             .iter()
-            .map(|s| Arc::strong_count(&s.storage) > 1)
+            .map(|s| Arc::strong_count(&s.storage) > 1 && !s.inner)
             .collect()
     }
 
@@ -379,7 +430,8 @@ impl Window {
         now: bool,
     ) -> std::result::Result<(), (usize, Error)> {
         if self.nodes.len() > 1
-            && let Some(program) = fused::find(runtime, device, self, &self.live(), now)
+            && let Some(program) =
+                fused::find(runtime, device, self, &self.live(), now || !self.loops.is_empty())
         {
             return self
                 .run_fused(runtime, state, device, &program)
@@ -394,6 +446,13 @@ impl Window {
         state: &DeviceState,
         device: usize,
     ) -> std::result::Result<(), (usize, Error)> {
+        if !self.loops.is_empty() {
+            // A loop is no list of calls: its program says why there is none.
+            let made = Recipe::of(self, &self.live(), device, true).cook(runtime, true);
+            return made
+                .and_then(|program| self.run_fused(runtime, state, device, &program))
+                .map_err(|e| (0, e));
+        }
         (0..self.nodes.len()).try_for_each(|n| self.run_one(runtime, state, device, n).map_err(|e| (n, e)))
     }
 
@@ -492,11 +551,12 @@ impl Window {
                 (Err((done, e)), Some(writer)) if writer >= *done => Some(e),
                 _ => None,
             };
+            let inner = region::lost(&held);
             let mut state = held.storage.state.lock();
             if matches!(state.content, Content::Pending(..)) {
                 state.content = match lost {
                     Some(e) => Content::Lost(format!("this tensor was not computed: {e}")),
-                    None => held.content,
+                    None => inner.unwrap_or(held.content),
                 };
             }
         }
@@ -560,6 +620,11 @@ impl Deferred {
 impl Held {
     pub(crate) fn pointer(&self) -> *const c_void {
         Arc::as_ptr(&self.storage).cast()
+    }
+
+    /// Its storage's number.
+    pub(crate) fn id(&self) -> u64 {
+        self.storage.id
     }
 
     pub(crate) fn weak(&self) -> Weak<Storage> {
