@@ -4,7 +4,7 @@
 use stablehlo::Value;
 use stablehlo::ops::{ConvolutionDimensions, ConvolutionOptions};
 
-use super::dot::dot_options;
+use super::dot::{contract, dot_options};
 use super::ex::ex;
 use super::util::{along, masked, opt_as, sum, up, window_list};
 use crate::layout::{is_channels_last, lies};
@@ -67,7 +67,67 @@ fn convolve(
     if nothing(&cx.dims(lhs)?) || nothing(&cx.dims(rhs)?) || nothing(out) {
         return cx.full(out, dot.element.unwrap_or(element), 0);
     }
+    if element == ElementType::S64 {
+        return by_products(cx, lhs, rhs, dims, &options, out);
+    }
     Ok(cx.f.convolution(lhs, rhs, dims, &options)?)
+}
+
+/// A product for each place of the kernel, and their sum: the TPU's compiler convolves no integers of 64 bits.
+fn by_products(
+    cx: &mut Cx<'_, '_>,
+    x: Value,
+    w: Value,
+    dims: &ConvolutionDimensions,
+    options: &ConvolutionOptions,
+    out: &[i64],
+) -> Result<Value> {
+    let mut order: Vec<i64> = (0..cx.rank(w)? as i64).collect();
+    (order[0], order[1]) = (dims.kernel_output_feature, dims.kernel_input_feature);
+    let w = cx.f.transpose(w, &order)?;
+    let (w_dims, groups) = (cx.dims(w)?, options.feature_group_count);
+    let (o, i, kernel) = (w_dims[0], w_dims[1], &w_dims[2..]);
+    let zero = cx.full(&[], ElementType::S64, 0)?;
+    let around = |side: usize| {
+        [
+            &[0, 0][..],
+            &options.padding.iter().map(|p| p[side]).collect::<Vec<_>>(),
+        ]
+        .concat()
+    };
+    let between = [
+        &[0, 0][..],
+        &options.lhs_dilation.iter().map(|d| d - 1).collect::<Vec<_>>(),
+    ]
+    .concat();
+    let x = cx.f.pad(x, zero, &around(0), &around(1), &between)?;
+    let (batch, places) = (out[0], out[2..].iter().product::<i64>());
+    let mut sum: Option<Value> = None;
+    let x_dims = cx.dims(x)?;
+    for place in 0..kernel.iter().product::<i64>() {
+        let mut rest = place;
+        let (mut low, mut high, mut steps) = (vec![0; x_dims.len()], x_dims.to_vec(), vec![1; x_dims.len()]);
+        let (mut from, mut to) = (vec![0; w_dims.len()], w_dims.to_vec());
+        for (d, size) in kernel.iter().enumerate().rev() {
+            let (at, step) = (rest % size, options.window_strides[d]);
+            rest /= size;
+            low[d + 2] = at * options.rhs_dilation[d];
+            high[d + 2] = low[d + 2] + (out[d + 2] - 1) * step + 1;
+            steps[d + 2] = step;
+            (from[d + 2], to[d + 2]) = (at, at + 1);
+        }
+        let part = cx.f.slice(x, &low, &high, &steps)?;
+        let weight = cx.f.slice(w, &from, &to, &vec![1; w_dims.len()])?;
+        let part = cx.reshape(part, &[batch, groups, i, places])?;
+        let weight = cx.reshape(weight, &[groups, o / groups, i])?;
+        let product = contract(cx, (part, "ngip"), (weight, "goi"), "ngop")?;
+        sum = Some(match sum {
+            Some(sum) => cx.f.add(sum, product)?,
+            None => product,
+        });
+    }
+    let sum = sum.ok_or_else(|| Error::Internal("a kernel without places".into()))?;
+    cx.reshape(sum, out)
 }
 
 fn forward(cx: &mut Cx<'_, '_>, x: Value, w: Value, g: &Geometry, out: &[i64]) -> Result<Value> {

@@ -146,7 +146,9 @@ fn max_pool_backward(cx: &mut Cx<'_, '_>, n: usize) -> Lowered {
     let (g, x) = (cx.tensor("grad_output")?, cx.tensor("self")?);
     let (sizes, g_sizes) = (cx.dims(x)?, cx.dims(g)?);
     let dilation = window_list(cx, "dilation", n, || vec![1; n])?;
-    if dilation.iter().any(|d| *d != 1) || sizes.contains(&0) || g_sizes.contains(&0) {
+    // The TPU's compiler chooses no doubles again.
+    let scattered = cx.element(x)? == ElementType::F64 || dilation.iter().any(|d| *d != 1);
+    if scattered || sizes.contains(&0) || g_sizes.contains(&0) {
         return by_indices(cx, n);
     }
     // Chosen again rather than scattered to the indices: a TPU does this fast, a scatter slowly.
