@@ -9,8 +9,13 @@ from matplotlib.figure import Figure
 
 TITLES = {
     ("eager_overhead", "us an op"): "a chain of adds of 256 floats",
+    ("op_chain", "ms"): "chains of 90 elementwise ops on a million floats",
     ("gpt_step", "ms a step"): "a small GPT's train step",
     ("gpt_step", "ratio"): "the same as ratios",
+    ("mlp_step", "ms a step"): "an MLP's train step",
+    ("mlp_step", "ratio"): "the same as ratios",
+    ("resnet_step", "ms a step"): "a ResNet-18's train step",
+    ("resnet_step", "ratio"): "the same as ratios",
     ("gpt2_v6e", "ratio"): "GPT-2's train step on a v6e, estimated",
 }
 
@@ -33,6 +38,11 @@ def main() -> None:
         axes.set(title=TITLES[benchmark, unit], xlabel=unit)
         if unit == "ratio":
             axes.axvline(1, color="gray", linewidth=1)
+        targets = [(place, r["most"]) for place, r in enumerate(rows) if "most" in r]
+        if targets:
+            places, most = zip(*targets, strict=True)
+            axes.plot(most, places, "|", color="tab:red", markersize=14, markeredgewidth=2, label="the target: at most")
+            axes.legend(loc="lower right")
     load = f"load average {report['load_average']:.1f} on {report['processors']} processors"
     figure.suptitle(f"tools/dev bench, {load}")
     figure.savefig(target, dpi=110)
