@@ -90,7 +90,7 @@ def measure(name: str, sides: list[str], rounds: int, steps: int | None) -> dict
         prepare(name, folder)
         try:
             for side in sides:
-                command = [HERE / "worker.py", name, side, folder, str(model.checked)]
+                command = [HERE / "worker.py", name, side, folder, str(model.checked), str(model.warm)]
                 running.append(Side(side, command, SIDES[side], folder / f"{side}.log"))
                 checked[side] = running[-1].answer()
                 print(f"  {side}: first step {checked[side]['first_seconds']:.2f} s", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """One side of the comparison, in a process of its own.
 
-    python worker.py MODEL SIDE FOLDER CHECKED
+    python worker.py MODEL SIDE FOLDER CHECKED WARM
 
 Reads the weights and batches that run.py wrote into FOLDER, trains the checked steps and prints their losses as a line
 of JSON; then, for each number of steps on standard input, runs so many and prints how many milliseconds one took and
@@ -16,9 +16,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-
-# torch.compile and the fused mode's background compiles settle in these.
-WARM = 6
 
 
 def torch_side(name, side, folder):
@@ -74,7 +71,8 @@ def jax_side(name, folder):
 
 
 def main():
-    name, side, folder, checked = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+    name, side, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    checked, warm = int(sys.argv[4]), int(sys.argv[5])
     # Only the answers go to standard output.
     answers, sys.stdout = sys.stdout, sys.stderr
     run, value, settle = jax_side(name, folder) if side.startswith("jax") else torch_side(name, side, folder)
@@ -83,7 +81,7 @@ def main():
     first = time.perf_counter() - start
     losses += [value(run(number)) for number in range(1, checked)]
     number = checked
-    for _ in range(WARM):
+    for _ in range(warm):
         value(run(number))
         settle()
         number += 1
