@@ -20,7 +20,7 @@ def torch_chain(side):
     import torch
     from torch_side import begin
 
-    device, after, settle = begin(side)
+    device, after, _, settle = begin(side)
     x = torch.ones(ELEMENTS, device=device)
 
     def chain(ops):

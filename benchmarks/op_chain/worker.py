@@ -48,7 +48,7 @@ CHAINS = {"arithmetic": arithmetic, "tanh": transcendental}
 def main():
     side, elements = sys.argv[1], int(sys.argv[2])
     answers, sys.stdout = sys.stdout, sys.stderr
-    device, after, settle = begin(side)
+    device, after, _, settle = begin(side)
     torch.manual_seed(0)
     here = torch.rand(elements)
     x = here.to(device)

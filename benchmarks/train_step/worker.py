@@ -19,12 +19,12 @@ import numpy as np
 
 
 def torch_side(name, side, folder):
-    """Three functions: one runs a step on the batch of this number, one waits for a loss, one for compiles."""
+    """Runs a step on the batch of a number, waits for a loss, for all that runs, for compiles: four functions."""
     import torch
     from models import MODELS, train_step
     from torch_side import begin
 
-    device, after, settle = begin(side)
+    device, after, finish, settle = begin(side)
     model = MODELS[name].make()
     model.load_state_dict({k: torch.from_numpy(v) for k, v in np.load(folder / "weights.npz").items()}, strict=False)
     model = model.to(device)
@@ -44,7 +44,7 @@ def torch_side(name, side, folder):
         after()
         return loss
 
-    return run, lambda loss: loss.item(), settle
+    return run, lambda loss: loss.item(), finish, settle
 
 
 def jax_side(name, folder):
@@ -67,7 +67,7 @@ def jax_side(name, folder):
             assert all(old.is_deleted() for old in before[0].values()), "the state was not donated"
         return loss
 
-    return run, lambda loss: float(loss), lambda: None
+    return run, lambda loss: float(loss), lambda: jax.block_until_ready(state), lambda: None
 
 
 def main():
@@ -75,7 +75,8 @@ def main():
     checked, warm = int(sys.argv[4]), int(sys.argv[5])
     # Only the answers go to standard output.
     answers, sys.stdout = sys.stdout, sys.stderr
-    run, value, settle = jax_side(name, folder) if side.startswith("jax") else torch_side(name, side, folder)
+    made = jax_side(name, folder) if side.startswith("jax") else torch_side(name, side, folder)
+    run, value, finish, settle = made
     start = time.perf_counter()
     losses = [value(run(0))]
     first = time.perf_counter() - start
@@ -85,6 +86,7 @@ def main():
         value(run(number))
         settle()
         number += 1
+    finish()
     print(json.dumps({"losses": losses, "first_seconds": first}), file=answers, flush=True)
     for line in sys.stdin:
         count = int(line)
@@ -93,7 +95,10 @@ def main():
             loss = run(number)
             number += 1
         value(loss)
+        # A loss may be there long before the step's gradients and updates are.
+        finish()
         took = [(time.perf_counter() - start) / count * 1e3, (time.process_time() - used) / count * 1e3]
+        settle()
         print(json.dumps(took), file=answers, flush=True)
 
 
