@@ -1,111 +1,83 @@
-"""Microseconds an op for a chain of adds of 256 float32 elements: strict eager against its peers, in one run.
+"""Microseconds an op for a chain of adds of 256 float32 elements: ours in eager against its peers, in one run.
 
     .venv/bin/python benchmarks/eager_overhead/run.py [--ops 20000] [--rounds 7] [--json FILE]
 
-Peers that are not installed in this interpreter are left out and named; `--peer-python PATH` runs torch_xla and JAX in
-another environment (`.venv-jax/bin/python` has JAX), between the rounds of ours, so that all see the same machine.
+Each side is a process of its own, and the rounds go from side to side, so that all see the same machine. The chain's
+last value is read. Peers whose environment is not there are left out and named.
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-TORCH = """
-import time, torch
-def chain(device, ops):
-    x = torch.ones(256, device=device); y = x
-    for _ in range(200): y = y + x
-    start = time.perf_counter()
-    for _ in range(ops): y = y + x
-    return (time.perf_counter() - start) / ops * 1e6
-"""
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-PEERS = {
-    "jax eager": """
-import time, jax, jax.numpy as jnp
-def chain(ops):
-    x = jnp.ones(256); y = x
-    for _ in range(200): y = y + x
-    y.block_until_ready(); start = time.perf_counter()
-    for _ in range(ops): y = y + x
-    y.block_until_ready(); return (time.perf_counter() - start) / ops * 1e6
-print(chain({ops}))
-""",
-    "torch_xla eager": """
-import time, torch, torch_xla, torch_xla.core.xla_model as xm
-torch_xla.experimental.eager_mode(True)
-def chain(ops):
-    d = xm.xla_device(); x = torch.ones(256, device=d); y = x
-    for _ in range(200): y = y + x
-    start = time.perf_counter()
-    for _ in range(ops): y = y + x
-    return (time.perf_counter() - start) / ops * 1e6
-print(chain({ops}))
-""",
+from sides import JAX_ON_CPU, OURS, XLA, Side, installed, write_report
+
+HERE = Path(__file__).resolve().parent
+# What they are called in the report, their environment, and how many ops of the chain they run a round.
+SIDES = {
+    "strict": ("tpu strict eager", OURS, 1.0),
+    "fused": ("tpu fused eager", OURS, 1.0),
+    "cpu-eager": ("cpu torch", {}, 1.0),
+    "jax-cpu": ("jax eager", JAX_ON_CPU, 0.25),
+    "xla-eager": ("torch_xla eager", XLA, 0.25),
+    "xla-lazy": ("torch_xla lazy", XLA, 0.25),
 }
 
 
-def peer(python: str, program: str, ops: int) -> float | None:
-    """A peer's figure, or None where it does not run."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {
-        "JAX_PLATFORMS": "cpu",
-        "PJRT_DEVICE": "CPU",
+def measure(ops: int, rounds: int) -> dict:
+    sides = installed(list(SIDES))
+    found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
+    running: list[Side] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for side in sides:
+                log = Path(folder) / f"{side}.log"
+                running.append(Side(side, [HERE / "worker.py", side], SIDES[side][1], log))
+                # Imports and first compiles; the others then have the machine for theirs.
+                running[-1].ask(1000)
+            for _ in range(rounds):
+                for side in running:
+                    found[side.name].append(side.ask(int(ops * SIDES[side.name][2])))
+        finally:
+            for side in running:
+                side.close()
+    ours = statistics.median(took for took, _ in found["strict"])
+    results = {}
+    for side, figures in found.items():
+        took, used = zip(*figures, strict=True)
+        results[SIDES[side][0]] = {
+            "median_us": statistics.median(took),
+            "fastest_us": min(took),
+            "processor_us": statistics.median(used),
+            "ratio_of_ours_to_it": ours / statistics.median(took),
+        }
+    return {
+        "benchmark": "eager_overhead",
+        "load_average": os.getloadavg()[0],
+        "results": results,
+        "not_installed": sorted(SIDES[side][0] for side in SIDES if side not in sides),
     }
-    done = subprocess.run(
-        [python, "-c", program.replace("{ops}", str(ops))], capture_output=True, text=True, env=environment, check=False
-    )
-    try:
-        return float(done.stdout.split()[-1])
-    except (IndexError, ValueError):
-        return None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ops", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there")
     options = parser.parse_args()
-    space: dict = {}
-    exec(TORCH, space)
-    chain = space["chain"]
-    found: dict[str, list[float]] = {"tpu strict eager": [], "cpu torch": []}
-    missing = set()
-    for _ in range(options.rounds):
-        found["tpu strict eager"].append(chain("tpu", options.ops))
-        found["cpu torch"].append(chain("cpu", options.ops))
-        for name, program in PEERS.items():
-            if name in missing:
-                continue
-            value = peer(options.peer_python, program, options.ops // 4)
-            if value is None:
-                missing.add(name)
-            else:
-                found.setdefault(name, []).append(value)
-    ours = statistics.median(found["tpu strict eager"])
-    result = {
-        name: {
-            "median_us": statistics.median(v),
-            "fastest_us": min(v),
-            "ratio_of_ours_to_it": ours / statistics.median(v),
-        }
-        for name, v in found.items()
-    }
-    if options.json:
-        report = {"benchmark": "eager_overhead", "results": result, "not_installed": sorted(missing)}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"chain of {options.ops} adds of 256 float32, {options.rounds} rounds")
-    for name, r in result.items():
+    report = measure(options.ops, options.rounds)
+    write_report(options.json, report)
+    print(f"chain of {options.ops} adds of 256 float32, {options.rounds} rounds, ", end="")
+    print(f"load average {report['load_average']:.1f} on {os.cpu_count()} cores")
+    for name, r in report["results"].items():
         figures = f"median {r['median_us']:7.2f} us/op, fastest {r['fastest_us']:7.2f}"
-        print(f"  {name:18} {figures}, ours is {r['ratio_of_ours_to_it']:.2f} of it")
-    for name in sorted(missing):
-        print(f"  {name:18} not installed in {options.peer_python}")
+        figures += f", processors' {r['processor_us']:7.2f}"
+        print(f"  {name:18} {figures}, strict is {r['ratio_of_ours_to_it']:.2f} of it")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ python jax_program.py FILE
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpt_step"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train_step"))
 
 import jax
 import jax.numpy as jnp
-from jax_step import shapes_of, train_step
+from jax_gpt import shapes_of, train_step
 from sizes import GPT2
 
 

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 os.environ |= {"TORCH_TPU_PLATFORM": "sim", "TORCH_TPU_FALLBACK": "error"}
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpt_step"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train_step"))
 
 import torch
 import torch_tpu
-from model import GPT
+from gpt import GPT
 from sizes import GPT2
 
 

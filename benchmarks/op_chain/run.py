@@ -1,86 +1,69 @@
-"""Milliseconds for chains of 90 elementwise ops on a million float32: strict, fused and CPU torch, in one run.
+"""Milliseconds for chains of 90 elementwise ops on a million float32: ours, CPU torch and torch_xla, in one run.
 
     .venv/bin/python benchmarks/op_chain/run.py [--rounds 15] [--elements 1000000] [--json FILE]
 
-The modes take turns, so that all see the same machine. The result is read each time (one element of it), which is what
-ends a fused window.
+Each side is a process of its own, and the rounds go from side to side, so that all see the same machine. Each result is
+held against the CPU's.
 """
 
 import argparse
-import json
+import os
 import statistics
-import time
-from collections.abc import Callable
+import sys
+import tempfile
 from pathlib import Path
 
-import torch
-from torch import Tensor
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-OPS = 90
-# So often a sequence recurs before its fused program is made, in the background.
-WARM_UP = 30
+from sides import OURS, XLA, Side, installed, write_report
 
-
-def arithmetic(x: Tensor) -> Tensor:
-    """Bound by memory, op by op."""
-    y = x
-    for _ in range(OPS // 6):
-        y = y * 0.99
-        y = y + x
-        y = torch.relu(y)
-        y = y - 0.1
-        y = torch.abs(y)
-        y = torch.minimum(y, x)
-    return y
+HERE = Path(__file__).resolve().parent
+CHAINS = ("arithmetic", "tanh")
+SIDES = {
+    "strict": ("tpu strict", OURS),
+    "fused": ("tpu fused", OURS),
+    "cpu-eager": ("cpu torch", {}),
+    "xla-eager": ("torch_xla eager", XLA),
+    "xla-lazy": ("torch_xla lazy", XLA),
+}
 
 
-def transcendental(x: Tensor) -> Tensor:
-    """Bound by computing."""
-    y = x
-    for _ in range(OPS // 3):
-        y = torch.tanh(y)
-        y = y * 1.5
-        y = y + x
-    return y
+def measure(elements: int, rounds: int) -> dict:
+    sides = installed(list(SIDES))
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {chain: {side: [] for side in sides} for chain in CHAINS}
+    running: list[Side] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for side in sides:
+                log = Path(folder) / f"{side}.log"
+                running.append(Side(side, [HERE / "worker.py", side, str(elements)], SIDES[side][1], log))
+                # Imports and first compiles; the others then have the machine for theirs.
+                for chain in CHAINS:
+                    running[-1].ask(chain)
+            for chain in CHAINS:
+                for _ in range(rounds):
+                    for side in running:
+                        found[chain][side.name].append(side.ask(chain))
+        finally:
+            for side in running:
+                side.close()
+    results = {chain: summary(by_side) for chain, by_side in found.items()}
+    return {"benchmark": "op_chain", "load_average": os.getloadavg()[0], "results": results}
 
 
-CHAINS = {"arithmetic": arithmetic, "tanh": transcendental}
-
-
-def seconds(chain: Callable[[Tensor], Tensor], x: Tensor) -> float:
-    """One run, until its result can be read."""
-    start = time.perf_counter()
-    chain(x)[-1].item()
-    return time.perf_counter() - start
-
-
-def measure(chain: Callable[[Tensor], Tensor], elements: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of each mode."""
-    here = torch.rand(elements)
-    there = here.to("tpu")
-    runs = {"tpu strict": ("strict", there), "tpu fused": ("fused", there), "cpu torch": ("strict", here)}
-    found: dict[str, list[float]] = {name: [] for name in runs}
-    for mode, x in runs.values():
-        torch.tpu.eager_mode(mode)
-        for _ in range(WARM_UP if mode == "fused" else 3):
-            seconds(chain, x)
-    time.sleep(2)
-    for _ in range(rounds):
-        for name, (mode, x) in runs.items():
-            torch.tpu.eager_mode(mode)
-            seconds(chain, x)
-            found[name].append(seconds(chain, x) * 1e3)
-            torch.testing.assert_close(chain(x).cpu(), chain(here))
-    torch.tpu.eager_mode("strict")
-    fused = statistics.median(found["tpu fused"])
-    return {
-        name: {
-            "median_ms": statistics.median(v),
-            "fastest_ms": min(v),
-            "ratio_of_fused_to_it": fused / statistics.median(v),
+def summary(by_side: dict[str, list[tuple[float, float]]]) -> dict[str, dict[str, float]]:
+    """Milliseconds of each side."""
+    fused = statistics.median(took for took, _ in by_side["fused"])
+    made = {}
+    for side, figures in by_side.items():
+        took, used = zip(*figures, strict=True)
+        made[SIDES[side][0]] = {
+            "median_ms": statistics.median(took),
+            "fastest_ms": min(took),
+            "processor_ms": statistics.median(used),
+            "ratio_of_fused_to_it": fused / statistics.median(took),
         }
-        for name, v in found.items()
-    }
+    return made
 
 
 def main() -> None:
@@ -89,15 +72,15 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=1_000_000)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there")
     options = parser.parse_args()
-    report = {name: measure(chain, options.elements, options.rounds) for name, chain in CHAINS.items()}
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"benchmark": "op_chain", "results": report}, indent=1) + "\n")
-    print(f"chains of {OPS} elementwise ops on {options.elements} float32, {options.rounds} rounds")
-    for chain, results in report.items():
+    report = measure(options.elements, options.rounds)
+    write_report(options.json, report)
+    print(f"chains of 90 elementwise ops on {options.elements} float32, {options.rounds} rounds, ", end="")
+    print(f"load average {report['load_average']:.1f} on {os.cpu_count()} cores")
+    for chain, results in report["results"].items():
         for name, r in results.items():
             figures = f"median {r['median_ms']:8.2f} ms, fastest {r['fastest_ms']:8.2f}"
-            print(f"  {chain:11} {name:11} {figures}, fused is {r['ratio_of_fused_to_it']:.3f} of it")
+            figures += f", processors' {r['processor_ms']:8.2f}"
+            print(f"  {chain:11} {name:15} {figures}, fused is {r['ratio_of_fused_to_it']:.3f} of it")
 
 
 if __name__ == "__main__":

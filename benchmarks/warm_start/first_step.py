@@ -2,7 +2,7 @@
 
     python first_step.py MODE
 
-Trains the GPT of benchmarks/gpt_step and prints a line of JSON: what the first steps took and what was compiled in
+Trains the GPT of benchmarks/train_step and prints a line of JSON: what the first steps took and what was compiled in
 them, then what was compiled for another learning rate, seed and data, and for a smaller last batch. Imports are not
 counted: what torch puts off until it first compiles is imported before, by compiling a function for the CPU.
 """
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "gpt_step"))
+sys.path.insert(0, str(HERE.parent / "train_step"))
 COUNTED = ("misses", "disk_hits", "disk_writes", "compile_seconds")
 # Two captures that are the same end the preparation of compile_step; the third runs no Python of the step.
 STEPS = 4
@@ -38,7 +38,8 @@ def training(mode):
     """The step, a loader of batches of so many rows, and the optimizer."""
     import torch
     import torch_tpu
-    from model import GPT, train_step
+    from gpt import GPT
+    from models import train_step
     from sizes import Config
 
     torch.tpu.eager_mode("fused" if mode == "fused" else "strict")

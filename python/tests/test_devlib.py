@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from devlib import build, console, counts, envs, lint, system, tests
+from devlib import bench, build, console, counts, envs, lint, system, tests
 from devlib.counts import Counts
 from devlib.errors import DevError
 
@@ -213,3 +213,20 @@ def test_an_old_python_is_told_what_is_needed() -> None:
     answer = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False)
     assert answer.returncode == 1
     assert "needs Python 3.11 or newer, this is 3.9" in answer.stderr
+
+
+def test_the_table_of_benchmarks_tells_each_target() -> None:
+    step = {
+        "results": {"fused": {"median_ms": 7.0, "processor_ms": 9.0}},
+        "ratios": {"fused / xla-lazy": 0.6, "strict / xla-eager": 0.75, "fused / strict": 0.5},
+        "processor_ratios": {"fused / xla-lazy": 0.8},
+        "targets": {"fused / xla-lazy": 0.7, "strict / xla-eager": 0.5},
+    }
+    rows = bench.summary({"gpt_step": step, "mlp_step": {"ratios": {"fused / xla-lazy": 2.0}}})
+    lines = {(r["benchmark"], r["name"]): bench.table([r]).splitlines()[-1].split() for r in rows}
+    assert lines["gpt_step", "fused"][2:] == ["7.000", "9.000", "ms", "a", "step"]
+    assert lines["gpt_step", "fused / xla-lazy"][4:] == ["0.600", "0.800", "ratio", "<=", "0.70", "met"]
+    assert lines["gpt_step", "strict / xla-eager"][4:] == ["0.750", "ratio", "<=", "0.50", "missed"]
+    assert lines["gpt_step", "fused / strict"][4:] == ["0.500", "ratio"]
+    # The targets are the GPT's.
+    assert lines["mlp_step", "fused / xla-lazy"][4:] == ["2.000", "ratio"]

@@ -109,7 +109,7 @@ def parser() -> argparse.ArgumentParser:
     made = command("lint", run_lint, "formatters, linters and house rules")
     made.add_argument("--fix", action="store_true", help="format and mend what can be mended")
     command("doctor", run_doctor, "check the machine and the installation")
-    made = command("bench", run_bench, "measure against CPU torch and JAX, in time and on the v6e's compiler")
+    made = command("bench", run_bench, "measure against CPU torch, torch_xla and JAX, and on the v6e's compiler")
     made.add_argument("--rounds", type=int, default=7, help="runs of each kind (default: %(default)s)")
     made.add_argument("--only", action="append", default=[], metavar="NAME", help="only this benchmark (several times)")
     made = command("demo", run_demo, "train a small GPT on the simulated v6e and let it write")

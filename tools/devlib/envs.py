@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .console import Console, Stage
 from .errors import DevError
-from .paths import PACKAGE, REQUIREMENTS, ROOT, VENV, VENV_JAX
+from .paths import PACKAGE, REQUIREMENTS, ROOT, VENV, VENV_JAX, VENV_PEERS
 
 BOOTSTRAP = "bootstrap.lock"
 STAMP = ".torch-tpu-stamp"
@@ -71,7 +71,8 @@ def ensure(console: Console, stage: Stage, venv: Path, lock: str) -> bool:
 
 def check_space(venv: Path) -> None:
     free = shutil.disk_usage(ROOT).free
-    if venv == VENV and free < FREE_BYTES:
+    # Those that hold a torch.
+    if venv in (VENV, VENV_PEERS) and free < FREE_BYTES:
         raise DevError(
             f"{free / 1e9:.1f} GB free where {ROOT} is; torch and the plugins need about {FREE_BYTES / 1e9:.0f} GB",
             advice="Free some space, or clone onto a larger disk.",
@@ -85,6 +86,10 @@ def ensure_dev(console: Console, stage: Stage) -> None:
 
 def ensure_jax(console: Console, stage: Stage) -> None:
     ensure(console, stage, VENV_JAX, "jax.lock")
+
+
+def ensure_peers(console: Console, stage: Stage) -> None:
+    ensure(console, stage, VENV_PEERS, "peers.lock")
 
 
 DIST_INFO = "torch_tpu_rs-0.1.0.dist-info"

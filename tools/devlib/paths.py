@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 VENV_JAX = ROOT / ".venv-jax"
+VENV_PEERS = ROOT / ".venv-peers"
 REQUIREMENTS = ROOT / "requirements"
 PACKAGE = ROOT / "python" / "torch_tpu"
 APT_PACKAGES = ROOT / "tools" / "apt-packages.txt"

@@ -1,11 +1,9 @@
-"""The same train step in plain JAX: a pytree of arrays, jit, the state donated. Imports no torch."""
+"""The GPT's train step in plain JAX: a pytree of arrays, jit, the state donated. Imports no torch."""
 
 import jax
 import jax.numpy as jnp
-
-LEARNING_RATE = 1e-3
-BETA1, BETA2 = 0.9, 0.999
-EPSILON, DECAY = 1e-8, 0.01
+from jax_common import adamw_state, adamw_step, cross_entropy, linear
+from sizes import Config
 
 
 def parameters_of(arrays):
@@ -35,10 +33,6 @@ def shapes_of(config, dtype):
     return made
 
 
-def linear(p, name, x):
-    return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
 def norm(p, name, x):
     wide = x.astype(jnp.float32)
     mean = wide.mean(-1, keepdims=True)
@@ -65,42 +59,14 @@ def loss(p, tokens, targets, config):
         x = x + attention(p, name, norm(p, f"{name}.norm1", x), config.heads)
         up = linear(p, f"{name}.up", norm(p, f"{name}.norm2", x))
         x = x + linear(p, f"{name}.down", jax.nn.gelu(up, approximate=True))
-    logits = (norm(p, "norm", x) @ p["head.weight"]).astype(jnp.float32)
-    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    return (jax.nn.logsumexp(logits, axis=-1) - picked).mean()
+    return cross_entropy((norm(p, "norm", x) @ p["head.weight"]).astype(jnp.float32), targets)
 
 
-def adamw(p, g, m, v, count):
-    m = m + (1 - BETA1) * (g - m)
-    v = BETA2 * v + (1 - BETA2) * g * g
-    size = (LEARNING_RATE / (1 - BETA1**count)).astype(p.dtype)
-    root = jnp.sqrt(1 - BETA2**count).astype(p.dtype)
-    p = p * (1 - LEARNING_RATE * DECAY) - size * m / (jnp.sqrt(v) / root + EPSILON)
-    return p, m, v
+def first_state(arrays):
+    return adamw_state(parameters_of(arrays))
 
 
-def first_state(p):
-    zeros = {name: jnp.zeros_like(value) for name, value in p.items()}
-    return p, zeros, {name: jnp.zeros_like(value) for name, value in p.items()}, jnp.zeros((), jnp.float32)
-
-
-def allow_donation(platform):
-    """Has JAX donate on a platform that it does not know: its list holds the ones it was made for."""
-    from jax._src.interpreters import mlir
-
-    if platform not in mlir._platforms_with_donation:
-        mlir._platforms_with_donation.append(platform)
-
-
-def train_step(config):
+def train_step(config=None):
     """The jitted step: (state, tokens, targets) -> (state, loss)."""
-
-    def step(state, tokens, targets):
-        p, m, v, count = state
-        value, gradients = jax.value_and_grad(loss)(p, tokens, targets, config)
-        count = count + 1
-        made = {name: adamw(p[name], gradients[name], m[name], v[name], count) for name in p}
-        p, m, v = ({name: parts[i] for name, parts in made.items()} for i in range(3))
-        return (p, m, v, count), value
-
-    return jax.jit(step, donate_argnums=0)
+    config = config or Config()
+    return adamw_step(lambda p, tokens, targets: loss(p, tokens, targets, config))

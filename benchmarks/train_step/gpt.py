@@ -1,7 +1,5 @@
 """The GPT of the benchmarks as an ordinary nn.Module: GPT-2's blocks, an untied head without bias."""
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from sizes import Config
@@ -52,18 +50,3 @@ class GPT(nn.Module):
             x = block(x, self.mask)
         logits = self.head(self.norm(x))
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-
-
-def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, *, compiled: bool) -> Callable:
-    """An ordinary training step; with ``compiled``, the loss and the update are each a compiled graph."""
-    loss_of = torch.compile(model) if compiled else model
-    update = torch.compile(optimizer.step) if compiled else optimizer.step
-
-    def step(tokens: Tensor, targets: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss = loss_of(tokens, targets)
-        loss.backward()
-        update()
-        return loss.detach()
-
-    return step
