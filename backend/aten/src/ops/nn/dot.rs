@@ -59,6 +59,9 @@ fn contract_by(
         let place = |c: &char| names.chars().position(|x| x == *c).map(|i| i as i64);
         wanted.iter().filter_map(place).collect()
     };
+    if cx.element(a)? == ElementType::S64 {
+        return of_long_integers(cx, (a, &a_names), (b, &b_names), out);
+    }
     let shared: Vec<char> = a_names.chars().filter(|c| b_names.contains(*c)).collect();
     let (batch, contracted): (Vec<char>, Vec<char>) = shared.iter().partition(|c| out.contains(**c));
     let dims = DotDimensions {
@@ -80,6 +83,33 @@ fn contract_by(
         return Ok(product);
     }
     Ok(cx.f.transpose(product, &permutation)?)
+}
+
+/// A product element by element and a sum, which the compilers make one loop: the TPU's has no product of tensors of 64-bit
+/// integers.
+fn of_long_integers(cx: &mut Cx<'_, '_>, a: (Value, &str), b: (Value, &str), out: &str) -> Result<Value> {
+    let contracted = a.1.chars().filter(|c| !out.contains(*c));
+    let every: Vec<char> = out.chars().chain(contracted).collect();
+    let (a_dims, b_dims) = (cx.dims(a.0)?, cx.dims(b.0)?);
+    let size = |c: &char| {
+        let of = |names: &str, dims: &[i64]| names.chars().position(|x| x == *c).map(|i| dims[i]);
+        of(a.1, &a_dims).or_else(|| of(b.1, &b_dims)).unwrap_or(1)
+    };
+    let whole: Vec<i64> = every.iter().map(size).collect();
+    let mut spread = |(v, names): (Value, &str)| -> Result<Value> {
+        let mut places: Vec<(i64, i64)> = (0..)
+            .zip(names.chars())
+            .filter_map(|(i, c)| Some((every.iter().position(|x| *x == c)? as i64, i)))
+            .collect();
+        places.sort_unstable();
+        let (to, order): (Vec<i64>, Vec<i64>) = places.into_iter().unzip();
+        let v = cx.f.transpose(v, &order)?;
+        Ok(cx.f.broadcast_in_dim(v, whole.as_slice(), &to)?)
+    };
+    let (a, b) = (spread(a)?, spread(b)?);
+    let products = cx.f.multiply(a, b)?;
+    let dims: Vec<i64> = (out.len() as i64..every.len() as i64).collect();
+    sum(cx, products, &dims)
 }
 
 /// Sums over what neither the other operand nor the result has.
