@@ -19,9 +19,7 @@ pub fn compile_options(platform: &str, several: bool) -> CompileOptions {
         // XLA CPU's: max and min must let NaN through, and every rounding that torch makes must be made.
         options = options
             .with("xla_cpu_enable_fast_min_max", false)
-            .with("xla_allow_excess_precision", false)
-            // XLA prefers half of what AVX-512 has: chains of elementwise ops take 0.5 to 0.7 of the time with all.
-            .with("xla_cpu_prefer_vector_width", 512i64);
+            .with("xla_allow_excess_precision", false);
     }
     options.message.compile_portable_executable = several;
     options
