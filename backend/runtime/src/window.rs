@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use aten::{Dims, ScalarKind};
 use dtype::ElementType;
 use glue_abi::TensorArg;
+use parking_lot::MutexGuard;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -229,20 +230,17 @@ pub(crate) fn append(
     parsed: &Parsed<'_>,
     glue: Glue,
 ) -> Result<Outcome> {
-    let replays = {
-        let window = state.window.lock();
-        window.admit(&entry, parsed)?;
-        match entry.random {
-            true => window.replayed(&entry)?,
-            false => None,
-        }
-    };
-    let random = match replays {
-        Some(_) => [0; 3],
-        None => random_of(&entry, parsed, glue)?,
-    };
     let origin = entry.origin.now();
     let mut window = state.window.lock();
+    window.admit(&entry, parsed)?;
+    let (mut replays, mut random) = (None, [0; 3]);
+    if entry.random {
+        replays = window.replayed(&entry)?;
+        if replays.is_none() {
+            // The generator is torch's, with a lock of its own.
+            random = MutexGuard::unlocked(&mut window, || random_of(&entry, parsed, glue))?;
+        }
+    }
     // Another thread may have written between the call's description and here.
     for slot in &parsed.slots {
         if !unchanged(&slot.content, &slot.storage.state.lock().content) {
