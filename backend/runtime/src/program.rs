@@ -99,7 +99,7 @@ pub(crate) fn build_sizes(name: &str, slots: &[Slot], node: &Node) -> Result<Bui
             let out = values
                 .into_iter()
                 .map(|v| (v, Produce::Fresh(0, 0, ElementType::S64, Dims::new())));
-            window.outputs.extend(out);
+            window.state.outputs.extend(out);
             window.used(&inputs, 0);
             window.checks(checks)
         })
@@ -156,20 +156,20 @@ where
             f,
             slots,
             nodes,
-            params: params.iter().copied().zip(values.iter().copied()).collect(),
-            current: vec![None; slots.len()],
-            written: vec![false; slots.len()],
-            outputs: Vec::new(),
-            needed: Needed::default(),
-            random_blocks: vec![0; nodes.len()],
-            facts: Facts::default(),
+            state: State {
+                params: params.iter().copied().zip(values.iter().copied()).collect(),
+                current: vec![None; slots.len()],
+                written: vec![false; slots.len()],
+                random_blocks: vec![0; nodes.len()],
+                ..State::default()
+            },
             fixed: false,
             turn: None,
         };
         let built = body(&mut window);
-        let results = window.outputs.iter().map(|(v, _)| *v).collect();
-        let produced: Vec<Produce> = window.outputs.into_iter().map(|(_, p)| p).collect();
-        outcome = built.map(|()| (produced, window.needed, window.random_blocks));
+        let results = window.state.outputs.iter().map(|(v, _)| *v).collect();
+        let produced: Vec<Produce> = window.state.outputs.into_iter().map(|(_, p)| p).collect();
+        outcome = built.map(|()| (produced, window.state.needed, window.state.random_blocks));
         Ok(if outcome.is_ok() { results } else { Vec::new() })
     })?;
     let (results, needed, random_blocks) = outcome?;
@@ -259,10 +259,9 @@ fn type_of(param: Param, slots: &[Slot], nodes: &[Node]) -> (ElementType, Dims) 
     }
 }
 
-struct Window<'w, 'a, 'f> {
-    f: &'f mut FunctionBuilder<'a>,
-    slots: &'w [Slot],
-    nodes: &'w [Node],
+/// What is known of a program so far.
+#[derive(Default)]
+struct State {
     params: FxHashMap<Param, Value>,
     /// What each storage holds at this point, once known.
     current: Vec<Option<(Value, ElementType, Dims)>>,
@@ -271,6 +270,13 @@ struct Window<'w, 'a, 'f> {
     needed: Needed,
     random_blocks: Vec<u64>,
     facts: Facts,
+}
+
+struct Window<'w, 'a, 'f> {
+    f: &'f mut FunctionBuilder<'a>,
+    slots: &'w [Slot],
+    nodes: &'w [Node],
+    state: State,
     fixed: bool,
     /// In a loop: which turn it is, and the blocks of random bits that one uses.
     turn: Option<(Value, u64)>,
@@ -278,14 +284,14 @@ struct Window<'w, 'a, 'f> {
 
 impl Window<'_, '_, '_> {
     fn param(&mut self, param: Param) -> Result<Value> {
-        self.needed.insert(param);
+        self.state.needed.insert(param);
         self.lookup(param)
             .ok_or_else(|| Error::runtime(format!("{param:?} is not a parameter")))
     }
 
     /// What a storage holds now.
     fn base(&mut self, slot: usize) -> Result<(Value, ElementType, Dims)> {
-        if let Some(found) = &self.current[slot] {
+        if let Some(found) = &self.state.current[slot] {
             return Ok(found.clone());
         }
         let (element, dims) = self.slots[slot].base().clone();
@@ -305,7 +311,7 @@ impl Window<'_, '_, '_> {
             let offset = self.f.full(&[0i64; 0], ElementType::S64, place.view.offset)?;
             return Ok(Some(offset));
         }
-        self.needed.insert(param);
+        self.state.needed.insert(param);
         // Absent in the second pass only for a tensor that nothing uses.
         Ok(self.lookup(param))
     }
@@ -361,8 +367,8 @@ impl Window<'_, '_, '_> {
             let (v, dims) = Emit { f: self.f }.write(base, &dims, stored, &plan, &place.view, offset, new)?;
             (v, stored, dims)
         };
-        self.current[place.slot] = Some((value, element, dims));
-        self.written[place.slot] = true;
+        self.state.current[place.slot] = Some((value, element, dims));
+        self.state.written[place.slot] = true;
         Ok(())
     }
 
@@ -399,12 +405,12 @@ impl Window<'_, '_, '_> {
     }
 
     fn lookup(&self, param: Param) -> Option<Value> {
-        self.params.get(&param).copied()
+        self.state.params.get(&param).copied()
     }
 
     fn is_unused(&self, place: &Place) -> bool {
         // In the second pass a held slot that nobody needs is no parameter.
-        self.current[place.slot].is_none()
+        self.state.current[place.slot].is_none()
             && self.slots[place.slot].held.is_some()
             && self.lookup(Param::Slot(place.slot as u32)).is_none()
     }
@@ -415,21 +421,22 @@ impl Window<'_, '_, '_> {
         for i in inputs.used_tensors() {
             match &node.sources[i] {
                 Source::Host(_) => {
-                    self.needed.insert(Param::Host(n as u32, i as u32));
+                    self.state.needed.insert(Param::Host(n as u32, i as u32));
                 }
                 Source::Device(place) => {
-                    self.needed.insert(Param::Slot(place.slot as u32));
+                    self.state.needed.insert(Param::Slot(place.slot as u32));
                     if !self.fixed || self.slots[place.slot].held.is_some() {
-                        self.needed.insert(Param::Offset(n as u32, i as u32));
+                        self.state.needed.insert(Param::Offset(n as u32, i as u32));
                     }
                 }
             }
         }
         for i in inputs.used_scalars() {
-            self.needed.insert(Param::Scalar(n as u32, i as u32));
+            self.state.needed.insert(Param::Scalar(n as u32, i as u32));
         }
         if node.call.op.random {
-            self.needed
+            self.state
+                .needed
                 .insert(Param::Random(node.replays.unwrap_or(n as u32)));
         }
     }
@@ -437,16 +444,16 @@ impl Window<'_, '_, '_> {
     fn node(&mut self, n: usize) -> Result<()> {
         let node = &self.nodes[n];
         // Reading makes a parameter only if the lowering uses what was read.
-        let kept = std::mem::take(&mut self.needed);
-        let facts = std::mem::take(&mut self.facts);
+        let kept = std::mem::take(&mut self.state.needed);
+        let facts = std::mem::take(&mut self.state.facts);
         let mut inputs = self.inputs(n)?.knowing(facts);
-        self.needed = kept;
+        self.state.needed = kept;
         let mut cx = Cx::new(self.f, &node.call, &inputs);
         let outputs = (node.call.op.lower)(&mut cx)?;
         let produced = std::mem::take(&mut cx.produced);
-        self.random_blocks[n] = produced.random_blocks;
-        self.facts = inputs.take_facts();
-        self.facts.extend(produced.facts);
+        self.state.random_blocks[n] = produced.random_blocks;
+        self.state.facts = inputs.take_facts();
+        self.state.facts.extend(produced.facts);
         let mut results: Vec<Option<Value>> = outputs.0.into_vec();
         if results.len() > node.targets.len() {
             return Err(Error::runtime(format!(
@@ -479,8 +486,8 @@ impl Window<'_, '_, '_> {
             } else {
                 self.f.convert(shown, ElementType::S64)?
             };
-            self.outputs.push((ok, Produce::Check(kind, message)));
-            self.outputs.push((shown, Produce::Shown));
+            self.state.outputs.push((ok, Produce::Check(kind, message)));
+            self.state.outputs.push((shown, Produce::Shown));
         }
         Ok(())
     }
@@ -524,7 +531,8 @@ impl Window<'_, '_, '_> {
         match target {
             Target::Fresh(fresh) => {
                 let (value, dims) = self.lay_out(fresh, value)?;
-                self.outputs
+                self.state
+                    .outputs
                     .push((value, Produce::Fresh(n as u32, k as u32, element.stored(), dims)));
                 Ok(())
             }
@@ -556,11 +564,12 @@ impl Window<'_, '_, '_> {
     fn finish(&mut self, live: &[bool]) -> Result<()> {
         let mut outputs = Vec::new();
         let wanted = self
+            .state
             .written
             .iter()
             .zip(live)
             .map(|(written, live)| *written && *live);
-        for (s, (current, wanted)) in self.current.iter().zip(wanted).enumerate() {
+        for (s, (current, wanted)) in self.state.current.iter().zip(wanted).enumerate() {
             if let (Some((value, element, dims)), true) = (current, wanted) {
                 outputs.push((*value, Produce::Slot(s as u32, *element, dims.clone())));
             }
@@ -568,15 +577,15 @@ impl Window<'_, '_, '_> {
         if self.nodes.len() > 1 {
             self.guard(&mut outputs)?;
         }
-        outputs.append(&mut self.outputs);
-        self.outputs = outputs;
+        outputs.append(&mut self.state.outputs);
+        self.state.outputs = outputs;
         Ok(())
     }
 
     /// A failed condition leaves the old values, so that their buffers can be donated all the same: an update that reads
     /// them selects for nothing more than that. (A single op's program is small; it keeps its arguments.)
     fn guard(&mut self, outputs: &mut [(Value, Produce)]) -> Result<()> {
-        let conditions = self.outputs.iter();
+        let conditions = self.state.outputs.iter();
         let conditions: Vec<Value> = conditions
             .filter(|(_, p)| matches!(p, Produce::Check(..)))
             .map(|(ok, _)| *ok)
@@ -595,7 +604,7 @@ impl Window<'_, '_, '_> {
             };
             let param = Param::Slot(*s);
             let held = self.slots[*s as usize].held.as_ref();
-            if !held.is_some_and(|(e, d)| e == element && d == dims) || !self.needed.contains(&param) {
+            if !held.is_some_and(|(e, d)| e == element && d == dims) || !self.state.needed.contains(&param) {
                 continue;
             }
             let old = self.param(param)?;

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use stablehlo::FunctionBuilder;
 use stablehlo::ops::Direction;
 
-use super::{Param, Window};
+use super::{Param, State, Window};
 use crate::region::Loop;
 use crate::{Error, Result};
 
@@ -47,18 +47,10 @@ impl Window<'_, '_, '_> {
             stacks.push(self.whole(taken.stack, &stacked(length, &taken.ty))?);
         }
         // What the body learns of its values means nothing after it.
-        let facts = self.facts.clone();
+        let facts = self.state.facts.clone();
         let mut outcome = Err(Error::runtime("a loop's body was not built"));
         let (slots, nodes, fixed) = (self.slots, self.nodes, self.fixed);
-        let mut kept = (
-            std::mem::take(&mut self.params),
-            std::mem::take(&mut self.current),
-            std::mem::take(&mut self.written),
-            std::mem::take(&mut self.outputs),
-            std::mem::take(&mut self.needed),
-            std::mem::take(&mut self.random_blocks),
-            std::mem::take(&mut self.facts),
-        );
+        let mut state = std::mem::take(&mut self.state);
         let looped = self.f.while_(
             &operands,
             |f, turn| {
@@ -66,61 +58,34 @@ impl Window<'_, '_, '_> {
                 Ok(vec![f.compare(turn[0], end, Direction::Lt)?])
             },
             |f, carried| {
-                let (params, current, written, outputs, needed, random_blocks, facts) =
-                    std::mem::take(&mut kept);
                 let mut body = Window {
                     f,
                     slots,
                     nodes,
-                    params,
-                    current,
-                    written,
-                    outputs,
-                    needed,
-                    random_blocks,
-                    facts,
+                    state: std::mem::take(&mut state),
                     fixed,
                     turn: None,
                 };
                 outcome = body.turn(l, carried, &stacks);
-                let Window {
-                    params,
-                    current,
-                    written,
-                    outputs,
-                    needed,
-                    random_blocks,
-                    facts,
-                    ..
-                } = body;
-                kept = (params, current, written, outputs, needed, random_blocks, facts);
+                state = body.state;
                 Ok(match &mut outcome {
                     Ok(results) => std::mem::take(results),
                     Err(_) => Vec::new(),
                 })
             },
         );
-        (
-            self.params,
-            self.current,
-            self.written,
-            self.outputs,
-            self.needed,
-            self.random_blocks,
-            _,
-        ) = kept;
-        self.facts = facts;
+        self.state = State { facts, ..state };
         outcome?;
         let results = looped?;
         for at in &l.inner {
-            self.current[*at as usize] = None;
-            self.written[*at as usize] = false;
+            self.state.current[*at as usize] = None;
+            self.state.written[*at as usize] = false;
         }
         let outs = l.carries.iter().map(|c| (c.out, c.ty.clone()));
         let outs = outs.chain(l.put.iter().map(|p| (p.stack, stacked(length, &p.ty))));
         for ((out, (element, dims)), value) in outs.zip(&results[1..]) {
-            self.current[out as usize] = Some((*value, element, dims));
-            self.written[out as usize] = true;
+            self.state.current[out as usize] = Some((*value, element, dims));
+            self.state.written[out as usize] = true;
         }
         Ok(())
     }
@@ -163,8 +128,8 @@ impl Window<'_, '_, '_> {
     }
 
     fn hold(&mut self, slot: u32, value: Value, (element, dims): &(ElementType, Dims)) {
-        self.current[slot as usize] = Some((value, *element, dims.clone()));
-        self.written[slot as usize] = true;
+        self.state.current[slot as usize] = Some((value, *element, dims.clone()));
+        self.state.written[slot as usize] = true;
     }
 
     /// All of a storage, as it was when the loop was recorded.
