@@ -197,7 +197,7 @@ fn compile(
     }
     if let Some(folder) = &options.keep {
         let folder = (!folder.as_os_str().is_empty()).then_some(folder.as_path());
-        let kept = runtime::keep(folder, &*client, text, &executable.serialize()?);
+        let kept = runtime::keep(folder, &*client, &compile, text, &executable.serialize()?);
         kept.map_err(|e| Failed::new(Code::Unavailable, format!("cannot keep the program: {e}")))?;
     }
     let report = report(&client, &*executable, seconds)?;

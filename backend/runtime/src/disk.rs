@@ -140,13 +140,8 @@ impl Disk {
         }
     }
 
-    /// Keeps a program that somebody asked to be kept; returns its file.
-    pub(crate) fn put(&self, name: &str, payload: &[u8]) -> std::io::Result<PathBuf> {
-        self.try_write(name, payload)?;
-        Ok(self.path(name))
-    }
-
-    fn try_write(&self, name: &str, payload: &[u8]) -> std::io::Result<()> {
+    /// Keeps a program, or says why not.
+    pub(crate) fn try_write(&self, name: &str, payload: &[u8]) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let mut file = tempfile::Builder::new()
             .prefix(".writing-")

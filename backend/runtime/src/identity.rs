@@ -77,19 +77,19 @@ pub(crate) fn file_name(text: &str, identity: &str) -> String {
 }
 
 /// Keeps an executable that `client` compiled with [`compile_options`], in `folder` or the user's own cache, for processes
-/// on devices like the client's; returns the file.
+/// on devices like the client's.
 pub fn keep(
     folder: Option<&Path>,
     client: &dyn Client,
+    options: &CompileOptions,
     text: &str,
     executable: &[u8],
-) -> io::Result<PathBuf> {
+) -> io::Result<()> {
     let folder = folder.map(Path::to_owned).or_else(disk::cache_folder);
     let folder = folder.ok_or_else(|| {
         let why = "programs are not kept on disk here (TORCH_TPU_CACHE_DIR is empty): name a folder";
         io::Error::new(io::ErrorKind::NotFound, why)
     })?;
-    let options = compile_options(client.platform_name(), client.devices().len() > 1);
-    let name = file_name(text, &identity(client, None, &options));
-    Disk::in_folder(folder).put(&name, executable)
+    let name = file_name(text, &identity(client, None, options));
+    Disk::in_folder(folder).try_write(&name, executable)
 }
