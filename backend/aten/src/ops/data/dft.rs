@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use stablehlo::Value;
 use stablehlo::ops::{Direction, DotDimensions, DotOptions, FftType, Precision};
 
+use super::fft::scaled;
 use super::util::{count, slice_dim};
 use crate::{Cx, ElementType, Result};
 
@@ -44,8 +45,7 @@ pub(super) fn transform(cx: &mut Cx<'_, '_>, v: Value, kind: FftType, n: i64) ->
     let inverse = matches!(kind, FftType::Ifft | FftType::Irfft);
     let mut z = dft(cx, z, n, inverse)?;
     if inverse {
-        let by = cx.full_like(z, 1.0 / n as f64)?;
-        z = cx.f.multiply(z, by)?;
+        z = scaled(cx, z, 1.0 / n as f64)?;
     }
     if matches!(kind, FftType::Rfft) {
         z = slice_dim(cx, z, 1, 0, n / 2 + 1, 1)?;
@@ -147,20 +147,13 @@ fn split(cx: &mut Cx<'_, '_>, z: Value, (n1, n2): (i64, i64), inverse: bool) -> 
 /// `jk = (j^2 + k^2 - (j - k)^2) / 2`: the points times a chirp, convolved with the chirp turned the other way.
 fn bluestein(cx: &mut Cx<'_, '_>, z: Value, n: i64, inverse: bool) -> Result<Value> {
     let m = (2 * n as u64 - 1).next_power_of_two() as i64;
-    // The root of 2n to the power of k^2.
-    let chirp = roots(
-        cx,
-        Power::Square {
-            places: n,
-            around: 2 * n,
-        },
-        2 * n,
-    )?;
+    // The roots of 2n to the power of k^2, for k from either end; the points are fewer than half of them.
+    let (cos, sin) = roots(cx, Power::Square(m), 2 * n)?;
+    let chirp = (slice_dim(cx, cos, 0, 0, n, 1)?, slice_dim(cx, sin, 0, 0, n, 1)?);
     let a = turned(cx, z, chirp, inverse)?;
     let zero = cx.f.scalar(0.0f64)?;
     let a = cx.f.pad(a, zero, &[0, 0, 0], &[0, m - n, 0], &[0, 0, 0])?;
 
-    let (cos, sin) = roots(cx, Power::Square { places: m, around: m }, 2 * n)?;
     let sin = if inverse { cx.f.negate(sin)? } else { sin };
     let b = join(cx, cos, sin)?;
     // Between the two ends lies what no point reaches.
@@ -175,8 +168,7 @@ fn bluestein(cx: &mut Cx<'_, '_>, z: Value, n: i64, inverse: bool) -> Result<Val
     // A root is written as its turn to the right, so a number's conjugate turns by the number.
     let product = turned(cx, a, parts, true)?;
     let sums = dft(cx, product, m, true)?;
-    let by = cx.full_like(sums, 1.0 / m as f64)?;
-    let sums = cx.f.multiply(sums, by)?;
+    let sums = scaled(cx, sums, 1.0 / m as f64)?;
     let sums = slice_dim(cx, sums, 1, 0, n, 1)?;
     turned(cx, sums, chirp, inverse)
 }
@@ -206,21 +198,21 @@ enum Power {
     /// The product of the place's indices in `[rows, columns]`.
     Product([i64; 2]),
     /// The square of the distance to the nearer end, in so many places.
-    Square { places: i64, around: i64 },
+    Square(i64),
 }
 
 impl Power {
     fn dims(&self) -> SmallVec<[i64; 2]> {
         match *self {
             Self::Product(dims) => SmallVec::from(dims),
-            Self::Square { places, .. } => SmallVec::from_slice(&[places]),
+            Self::Square(places) => SmallVec::from_slice(&[places]),
         }
     }
 
     fn on_host(&self, place: i64) -> i64 {
         match *self {
             Self::Product([_, columns]) => (place / columns) * (place % columns),
-            Self::Square { around, .. } => place.min(around - place).pow(2),
+            Self::Square(places) => place.min(places - place).pow(2),
         }
     }
 
@@ -231,9 +223,9 @@ impl Power {
                 let columns = cx.f.iota(&dims, ElementType::S64, 1)?;
                 Ok(cx.f.multiply(rows, columns)?)
             }
-            Self::Square { places, around } => {
+            Self::Square(places) => {
                 let place = cx.f.iota(&[places], ElementType::S64, 0)?;
-                let length = cx.full_like(place, around)?;
+                let length = cx.full_like(place, places)?;
                 let back = cx.f.subtract(length, place)?;
                 let distance = cx.f.minimum(place, back)?;
                 Ok(cx.f.multiply(distance, distance)?)

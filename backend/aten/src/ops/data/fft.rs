@@ -22,7 +22,7 @@ fn transform(cx: &mut Cx<'_, '_>, v: Value, dim: usize, kind: FftType, size: i64
 }
 
 /// Times a real number.
-fn scaled(cx: &mut Cx<'_, '_>, v: Value, by: f64) -> Result<Value> {
+pub(super) fn scaled(cx: &mut Cx<'_, '_>, v: Value, by: f64) -> Result<Value> {
     if by == 1.0 {
         return Ok(v);
     }
