@@ -12,6 +12,7 @@ mod call;
 mod cx;
 mod error;
 mod layout;
+mod loops;
 pub mod ops;
 mod promote;
 mod random;

@@ -49,61 +49,46 @@ impl<'a> Cx<'_, 'a> {
         round: impl FnOnce(&mut Cx<'_, 'a>, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
         let generator = self.random_state()?;
-        let (count, one, most) = (
-            self.full(&[], ElementType::S32, 0)?,
-            self.full(&[], ElementType::S32, 1)?,
-            self.full(&[], ElementType::S32, RANDOM_ROUNDS as i64)?,
-        );
-        let no = self.full(&[], ElementType::Pred, false)?;
-        let axes: Vec<i64> = (0..self.rank(pending)? as i64).collect();
-        let first = [&[count, generator, pending], state].concat();
+        let first = [&[pending, generator], state].concat();
         let (call, inputs) = (self.call, self.inputs);
         let mut blocks = 0;
         let mut failed = None;
-        let done = self.f.while_(
-            &first,
-            |f, v| {
-                let any = match axes.as_slice() {
-                    [] => v[2],
-                    axes => f.reduce(&[v[2]], &[no], axes, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0],
+        let done = self.while_any(RANDOM_ROUNDS as i64, &first, |f, v| {
+            let mut cx = Cx {
+                f,
+                call,
+                inputs,
+                random: Some(v[1]),
+                produced: Produced::default(),
+            };
+            let drawn = (|| {
+                let next = round(&mut cx, &[&v[..1], &v[2..]].concat())?;
+                let Some((pending, rest)) = next.split_first() else {
+                    return Err(Error::Internal("a round of a sampler gives no state".into()));
                 };
-                let few = f.compare(v[0], most, stablehlo::ops::Direction::Lt)?;
-                Ok(vec![f.and(any, few)?])
-            },
-            |f, v| {
-                let mut cx = Cx {
-                    f,
-                    call,
-                    inputs,
-                    random: Some(v[1]),
-                    produced: Produced::default(),
-                };
-                let drawn = (|| {
-                    let state = round(&mut cx, &v[2..])?;
-                    if !cx.produced.checks.is_empty() {
-                        return Err(Error::Internal("a round of a sampler checks data".into()));
-                    }
-                    blocks = cx.produced.random_blocks;
-                    let generator = cx.advanced(v[1], blocks)?;
-                    let count = cx.f.add(v[0], one)?;
-                    Ok([vec![count, generator], state].concat())
-                })();
-                match drawn {
-                    Err(Error::Program(e)) => Err(e),
-                    Err(other) => {
-                        failed = Some(other);
-                        // Refused too, and then that error is forgotten.
-                        Ok(Vec::new())
-                    }
-                    Ok(next) => Ok(next),
+                if !cx.produced.checks.is_empty() {
+                    return Err(Error::Internal("a round of a sampler checks data".into()));
                 }
-            },
-        );
+                blocks = cx.produced.random_blocks;
+                let generator = cx.advanced(v[1], blocks)?;
+                Ok([&[*pending, generator], rest].concat())
+            })();
+            match drawn {
+                Err(Error::Program(e)) => Err(e),
+                Err(other) => {
+                    failed = Some(other);
+                    // Refused too, and then that error is forgotten.
+                    Ok(Vec::new())
+                }
+                Ok(next) => Ok(next),
+            }
+        });
         if let Some(e) = failed {
             return Err(e);
         }
         let mut done = done?;
         self.produced.random_blocks += blocks * RANDOM_ROUNDS;
-        Ok(done.split_off(2))
+        done.remove(1);
+        Ok(done)
     }
 }

@@ -5,7 +5,8 @@ use stablehlo::Value;
 use stablehlo::ops::Direction;
 
 use super::common::{Binary, binary, compare_to, operands, replace};
-use crate::{Cx, ElementType, Lowered, OpDef, Result};
+use crate::loops::any;
+use crate::{Cx, Lowered, OpDef, Result};
 
 fn bitwise_and(cx: &mut Cx<'_, '_>) -> Lowered {
     binary(cx, |cx, a, b| Ok(cx.f.and(a, b)?))
@@ -97,13 +98,11 @@ fn greatest_common_divisor(cx: &mut Cx<'_, '_>, a: Value, b: Value) -> Result<Va
     let element = cx.element(a)?;
     let dims = cx.dims(a)?;
     let zero = cx.full(&dims, element, 0)?;
-    let all: Vec<i64> = (0..dims.len() as i64).collect();
-    let no = cx.full(&[], ElementType::Pred, false)?;
     let done = cx.f.while_(
         &[a, b],
         |f, v| {
             let left = f.compare(v[1], zero, Direction::Ne)?;
-            f.reduce(&[left], &[no], &all, |f, e| Ok(vec![f.or(e[0], e[1])?]))
+            Ok(vec![any(f, left)?])
         },
         |f, v| {
             let finished = f.compare(v[1], zero, Direction::Eq)?;

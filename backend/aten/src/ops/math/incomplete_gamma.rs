@@ -177,42 +177,6 @@ fn prefix(cx: &mut Cx<'_, '_>, a: Value, x: Value) -> Result<Value> {
     Ok(cx.f.exponential(e)?)
 }
 
-/// The loop of a sum or fraction: `step` gives the next state, whose item 0 is a counter and whose item 1 tells which
-/// elements still change.
-fn iterate<'a>(
-    cx: &mut Cx<'_, 'a>,
-    active: Value,
-    state: &[Value],
-    step: impl FnOnce(&mut stablehlo::FunctionBuilder<'a>, &[Value]) -> stablehlo::Result<Vec<Value>>,
-) -> Result<Vec<Value>> {
-    let rank = cx.rank(active)? as i64;
-    let every: Vec<i64> = (0..rank).collect();
-    let (count, most) = (
-        cx.full(&[], ElementType::S64, 0)?,
-        cx.full(&[], ElementType::S64, MOST_TERMS)?,
-    );
-    let one = cx.full(&[], ElementType::S64, 1)?;
-    let no = cx.full(&[], ElementType::Pred, false)?;
-    let first = [&[count, active], state].concat();
-    Ok(cx.f.while_(
-        &first,
-        |f, v| {
-            let any = if every.is_empty() {
-                v[1]
-            } else {
-                f.reduce(&[v[1]], &[no], &every, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0]
-            };
-            let few = f.compare(v[0], most, Direction::Lt)?;
-            Ok(vec![f.and(any, few)?])
-        },
-        |f, v| {
-            let mut next = step(f, &v[1..])?;
-            next.insert(0, f.add(v[0], one)?);
-            Ok(next)
-        },
-    )?)
-}
-
 /// A state after so many steps, each told its number. A loop, as compilers for the TPU unroll no double precision in
 /// reasonable time: each operation on it is some twenty of theirs.
 fn repeat<'a>(
@@ -240,7 +204,7 @@ fn repeat<'a>(
 fn lower_series(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Result<Value> {
     let one = cx.full_like(a, 1)?;
     let precision = cx.full_like(a, PRECISION)?;
-    let done = iterate(cx, wanted, &[a, one, one], |f, v| {
+    let done = cx.while_any(MOST_TERMS, &[wanted, a, one, one], |f, v| {
         let r = f.add(v[1], one)?;
         let ratio = f.divide(x, r)?;
         let c = f.multiply(v[2], ratio)?;
@@ -250,7 +214,7 @@ fn lower_series(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Resul
         Ok(vec![f.and(v[0], more)?, r, c, f.select(v[0], sum, v[3])?])
     })?;
     let fac = prefix(cx, a, x)?;
-    let v = cx.f.multiply(done[4], fac)?;
+    let v = cx.f.multiply(done[3], fac)?;
     Ok(cx.f.divide(v, a)?)
 }
 
@@ -294,7 +258,7 @@ fn upper_fraction(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Res
     let p1 = cx.f.add(x, one)?;
     let q1 = cx.f.multiply(z, x)?;
     let ans = cx.f.divide(p1, q1)?;
-    let done = iterate(cx, wanted, &[zero, y, z, one, x, p1, q1, ans], |f, v| {
+    let done = cx.while_any(MOST_TERMS, &[wanted, zero, y, z, one, x, p1, q1, ans], |f, v| {
         let (active, p2, q2, p1, q1, ans) = (v[0], v[4], v[5], v[6], v[7], v[8]);
         let c = f.add(v[1], one)?;
         let y = f.add(v[2], one)?;
@@ -330,7 +294,7 @@ fn upper_fraction(cx: &mut Cx<'_, '_>, a: Value, x: Value, wanted: Value) -> Res
         ])
     })?;
     let fac = prefix(cx, a, x)?;
-    Ok(cx.f.multiply(done[9], fac)?)
+    Ok(cx.f.multiply(done[8], fac)?)
 }
 
 /// The double series of Temme's expansion, by Horner's rule in both.

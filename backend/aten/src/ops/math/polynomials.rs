@@ -7,6 +7,7 @@ use stablehlo::ops::Direction;
 use stablehlo::{FunctionBuilder, Value};
 
 use super::common::{compare_to, offset, operands, replace, scale};
+use crate::loops::any;
 use crate::{Cx, ElementType, Error, Lowered, OpDef, Result};
 
 /// The polynomial after `q`, from it, the one before it, and its order `k`, all of the sizes of `x`.
@@ -152,14 +153,12 @@ fn recur(cx: &mut Cx<'_, '_>, x: Value, n: Value, skip: Option<Value>, family: &
         None => n,
     };
     let dims = cx.dims(x)?;
-    let every: Vec<i64> = (0..dims.len() as i64).collect();
     let first = scale(cx, x, family.first.0)?;
     let first = offset(cx, first, family.first.1)?;
     let one = cx.full_like(x, 1)?;
     let element = cx.element(x)?;
     let k = cx.full(&[], element, 1)?;
     let step = k;
-    let no = cx.full(&[], ElementType::Pred, false)?;
     let next = family.next;
     let done = cx.f.while_(
         &[k, one, first],
@@ -168,10 +167,7 @@ fn recur(cx: &mut Cx<'_, '_>, x: Value, n: Value, skip: Option<Value>, family: &
             let more = f.compare(k, last, Direction::Lt)?;
             let number = f.compare(v[2], v[2], Direction::Eq)?;
             let active = f.and(more, number)?;
-            if every.is_empty() {
-                return Ok(vec![active]);
-            }
-            f.reduce(&[active], &[no], &every, |f, e| Ok(vec![f.or(e[0], e[1])?]))
+            Ok(vec![any(f, active)?])
         },
         |f, v| {
             let k = f.broadcast_in_dim(v[0], dims.as_slice(), &[])?;

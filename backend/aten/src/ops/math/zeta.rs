@@ -4,6 +4,7 @@ use stablehlo::Value;
 use stablehlo::ops::Direction;
 
 use super::common::{compare, compare_to, offset, replace, scale};
+use crate::loops::any;
 use crate::{Cx, ElementType, Result};
 
 /// `(2k)! / B(2k)` of the Euler-Maclaurin sum.
@@ -26,7 +27,6 @@ const TERMS: [f64; 12] = [
 pub(crate) fn hurwitz(cx: &mut Cx<'_, '_>, x: Value, q: Value) -> Result<Value> {
     let minus = cx.f.negate(x)?;
     let dims = cx.dims(x)?;
-    let every: Vec<i64> = (0..dims.len() as i64).collect();
     let first = cx.f.power(q, minus)?;
     // Terms are added one by one up to nine of them and past nine: to there a formula does not reach.
     let count = cx.full(&[], ElementType::S32, 0)?;
@@ -34,18 +34,13 @@ pub(crate) fn hurwitz(cx: &mut Cx<'_, '_>, x: Value, q: Value) -> Result<Value> 
     let (one, step) = (cx.full_like(q, 1)?, cx.full(&[], ElementType::S32, 1)?);
     let nine_terms = cx.full(&[], ElementType::S32, 9)?;
     let most = cx.full(&[], ElementType::S32, 1_000_000)?;
-    let no = cx.full(&[], ElementType::Pred, false)?;
     let zero = cx.full_like(q, 0)?;
     let done = cx.f.while_(
         &[count, q, first, zero],
         |f, v| {
             let few = f.compare(v[0], nine_terms, Direction::Lt)?;
             let low = f.compare(v[1], nine, Direction::Le)?;
-            let any = if every.is_empty() {
-                low
-            } else {
-                f.reduce(&[low], &[no], &every, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0]
-            };
+            let any = any(f, low)?;
             let go = f.or(few, any)?;
             // An argument far below zero would take for ever; its sum is long since whole.
             let bounded = f.compare(v[0], most, Direction::Lt)?;

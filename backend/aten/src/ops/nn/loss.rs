@@ -4,6 +4,7 @@ use stablehlo::Value;
 
 use super::ex::{Ex, ex, select};
 use super::util::{all_dims, count, loss_grad, number, opt_as, reduced};
+use crate::loops::any;
 use crate::{Cx, ElementType, ErrorKind, Lowered, OpDef, Result, promote};
 
 /// Input and target in the type to compute in, at the same sizes.
@@ -98,9 +99,7 @@ fn weighted(cx: &mut Cx<'_, '_>, v: Ex, element: ElementType) -> Result<Ex> {
 fn binary_cross_entropy(cx: &mut Cx<'_, '_>) -> Lowered {
     let (x, t) = pair(cx)?;
     let outside = ex(x).ge(0.0).and(ex(x).le(1.0)).not().eval(cx)?;
-    let (dims, any) = (all_dims(cx, x)?, cx.full(&[], ElementType::Pred, false)?);
-    let any =
-        cx.f.reduce(&[outside], &[any], &dims, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
+    let any = any(cx.f, outside)?;
     let ok = cx.f.not(any)?;
     let shown = cx.full(&[], ElementType::S64, 0)?;
     cx.check(

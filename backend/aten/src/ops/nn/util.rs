@@ -5,6 +5,7 @@ use stablehlo::ops::GatherDimensions;
 use stablehlo::{Number, Value};
 
 use super::ex::ex;
+use crate::loops::any;
 use crate::{Arg, Call, Cx, ElementType, Error, ErrorKind, Lowered, OutMeta, Outputs, Result, TensorMeta};
 
 /// A tensor argument in the type to compute in.
@@ -297,9 +298,7 @@ pub(super) fn check_range(
     }
     let bad = bad.eval(cx)?;
     let dims = all_dims(cx, bad)?;
-    let any = cx.full(&[], ElementType::Pred, false)?;
-    let any =
-        cx.f.reduce(&[bad], &[any], &dims, |f, e| Ok(vec![f.or(e[0], e[1])?]))?[0];
+    let any = any(cx.f, bad)?;
     let low = cx.full_like(wide, lowest(ElementType::S64))?;
     let shown = cx.f.select(bad, wide, low)?;
     let start = cx.full(&[], ElementType::S64, lowest(ElementType::S64))?;
