@@ -1,40 +1,22 @@
 //! Formulas in the notation of a formula: a copyable value with operators.
 //!
-//! An operator cannot return a `Result`, so a formula keeps its first error until [`Formula::finish`] is asked for it.
+//! An operator cannot return a `Result`, so a formula keeps its first error until [`Formula::finish`] is asked for it. An op is
+//! added at once, so that a term may be used again; `nn::ex` builds a formula first, and a part that occurs twice twice,
+//! but broadcasts and converts.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use stablehlo::Value;
 use stablehlo::ops::Direction;
+use stablehlo::{FunctionBuilder, Value};
 
 use crate::{Cx, Error, Result};
 
-#[derive(Copy, Clone)]
-enum Op {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Negate,
-    Log,
-    Log1p,
-    Exp,
-    Sqrt,
-    Abs,
-    Floor,
-    Ceil,
-    Digamma,
-    Finite,
-    Compare(Direction),
-    And,
-    Or,
-    Not,
-    Select,
-}
+/// Adds an op to the function, on as many operands as it has.
+type Build = for<'a> fn(&mut FunctionBuilder<'a>, &[Value]) -> stablehlo::Result<Value>;
 
 trait Emit {
-    fn emit(&self, op: Op, operands: &[Value]) -> Value;
+    fn emit(&self, build: Build, operands: &[Value]) -> Value;
     fn number(&self, like: Value, n: f64) -> Value;
 }
 
@@ -72,31 +54,8 @@ impl<'r, 'c, 'a> Formula<'r, 'c, 'a> {
 }
 
 impl Emit for Formula<'_, '_, '_> {
-    fn emit(&self, op: Op, operands: &[Value]) -> Value {
-        let mut cx = self.cx.borrow_mut();
-        let f = &mut *cx.f;
-        let made = match (op, operands) {
-            (Op::Add, &[a, b]) => f.add(a, b),
-            (Op::Subtract, &[a, b]) => f.subtract(a, b),
-            (Op::Multiply, &[a, b]) => f.multiply(a, b),
-            (Op::Divide, &[a, b]) => f.divide(a, b),
-            (Op::Negate, &[a, ..]) => f.negate(a),
-            (Op::Log, &[a, ..]) => f.log(a),
-            (Op::Log1p, &[a, ..]) => f.log_plus_one(a),
-            (Op::Exp, &[a, ..]) => f.exponential(a),
-            (Op::Sqrt, &[a, ..]) => f.sqrt(a),
-            (Op::Abs, &[a, ..]) => f.abs(a),
-            (Op::Floor, &[a, ..]) => f.floor(a),
-            (Op::Ceil, &[a, ..]) => f.ceil(a),
-            (Op::Digamma, &[a, ..]) => f.chlo_digamma(a),
-            (Op::Finite, &[a, ..]) => f.is_finite(a),
-            (Op::Compare(direction), &[a, b]) => f.compare(a, b, direction),
-            (Op::And, &[a, b]) => f.and(a, b),
-            (Op::Or, &[a, b]) => f.or(a, b),
-            (Op::Not, &[a, ..]) => f.not(a),
-            (Op::Select, &[p, a, b]) => f.select(p, a, b),
-            _ => return operands[0],
-        };
+    fn emit(&self, build: Build, operands: &[Value]) -> Value {
+        let made = build(self.cx.borrow_mut().f, operands);
         self.or_note(made.map_err(Error::from), operands[0])
     }
 
@@ -115,12 +74,12 @@ pub(crate) struct Term<'s> {
 }
 
 impl<'s> Term<'s> {
-    fn with(self, op: Op, others: &[Value]) -> Self {
+    fn with(self, build: Build, others: &[Value]) -> Self {
         let operands: smallvec::SmallVec<[Value; 3]> =
             std::iter::once(self.v).chain(others.iter().copied()).collect();
         Self {
             by: self.by,
-            v: self.by.emit(op, &operands),
+            v: self.by.emit(build, &operands),
         }
     }
 
@@ -132,103 +91,24 @@ impl<'s> Term<'s> {
         }
     }
 
-    fn compare(self, direction: Direction, other: impl Operand<'s>) -> Self {
-        self.with(Op::Compare(direction), &[other.value(self)])
-    }
-
-    /// `<`
-    pub(crate) fn lt(self, other: impl Operand<'s>) -> Self {
-        self.compare(Direction::Lt, other)
-    }
-
-    /// `<=`
-    pub(crate) fn le(self, other: impl Operand<'s>) -> Self {
-        self.compare(Direction::Le, other)
-    }
-
-    /// `>`
-    pub(crate) fn gt(self, other: impl Operand<'s>) -> Self {
-        self.compare(Direction::Gt, other)
-    }
-
-    /// `>=`
-    pub(crate) fn ge(self, other: impl Operand<'s>) -> Self {
-        self.compare(Direction::Ge, other)
-    }
-
-    /// `==`
-    pub(crate) fn eq(self, other: impl Operand<'s>) -> Self {
-        self.compare(Direction::Eq, other)
-    }
-
     /// Whether it is no number.
     pub(crate) fn is_nan(self) -> Self {
-        self.compare(Direction::Ne, self)
-    }
-
-    /// Whether it is neither infinite nor NaN.
-    pub(crate) fn finite(self) -> Self {
-        self.with(Op::Finite, &[])
+        self.with(|f, v| f.compare(v[0], v[0], Direction::Ne), &[])
     }
 
     /// Of truth values.
     pub(crate) fn and(self, other: Self) -> Self {
-        self.with(Op::And, &[other.v])
+        self.with(|f, v| f.and(v[0], v[1]), &[other.v])
     }
 
     /// Of truth values.
     pub(crate) fn or(self, other: Self) -> Self {
-        self.with(Op::Or, &[other.v])
-    }
-
-    /// Of a truth value.
-    pub(crate) fn not(self) -> Self {
-        self.with(Op::Not, &[])
+        self.with(|f, v| f.or(v[0], v[1]), &[other.v])
     }
 
     /// Where this holds `then`, elsewhere `otherwise`.
     pub(crate) fn pick(self, then: Self, otherwise: Self) -> Self {
-        self.with(Op::Select, &[then.v, otherwise.v])
-    }
-
-    /// The natural logarithm.
-    pub(crate) fn log(self) -> Self {
-        self.with(Op::Log, &[])
-    }
-
-    /// `log(1 + x)`
-    pub(crate) fn log1p(self) -> Self {
-        self.with(Op::Log1p, &[])
-    }
-
-    /// `e^x`
-    pub(crate) fn exp(self) -> Self {
-        self.with(Op::Exp, &[])
-    }
-
-    /// The square root.
-    pub(crate) fn sqrt(self) -> Self {
-        self.with(Op::Sqrt, &[])
-    }
-
-    /// The absolute value.
-    pub(crate) fn abs(self) -> Self {
-        self.with(Op::Abs, &[])
-    }
-
-    /// The largest whole number that is not above.
-    pub(crate) fn floor(self) -> Self {
-        self.with(Op::Floor, &[])
-    }
-
-    /// The least whole number that is not below.
-    pub(crate) fn ceil(self) -> Self {
-        self.with(Op::Ceil, &[])
-    }
-
-    /// The digamma function.
-    pub(crate) fn digamma(self) -> Self {
-        self.with(Op::Digamma, &[])
+        self.with(|f, v| f.select(v[0], v[1], v[2]), &[then.v, otherwise.v])
     }
 
     /// A polynomial by Horner's rule, the constant first.
@@ -240,6 +120,58 @@ impl<'s> Term<'s> {
         }
         sum
     }
+}
+
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident $build:ident;)*) => { impl Term<'_> {$(
+        $(#[$doc])*
+        pub(crate) fn $name(self) -> Self {
+            self.with(|f, v| f.$build(v[0]), &[])
+        }
+    )*} };
+}
+unary! {
+    /// The natural logarithm.
+    log log;
+    /// `log(1 + x)`
+    log1p log_plus_one;
+    /// `e^x`
+    exp exponential;
+    /// The square root.
+    sqrt sqrt;
+    /// The absolute value.
+    abs abs;
+    /// The largest whole number that is not above.
+    floor floor;
+    /// The least whole number that is not below.
+    ceil ceil;
+    /// The digamma function.
+    digamma chlo_digamma;
+    /// Whether it is neither infinite nor NaN.
+    finite is_finite;
+    /// Of a truth value.
+    not not;
+}
+
+macro_rules! comparison {
+    ($($(#[$doc:meta])* $name:ident $direction:ident;)*) => { impl<'s> Term<'s> {$(
+        $(#[$doc])*
+        pub(crate) fn $name(self, other: impl Operand<'s>) -> Self {
+            self.with(|f, v| f.compare(v[0], v[1], Direction::$direction), &[other.value(self)])
+        }
+    )*} };
+}
+comparison! {
+    /// `<`
+    lt Lt;
+    /// `<=`
+    le Le;
+    /// `>`
+    gt Gt;
+    /// `>=`
+    ge Ge;
+    /// `==`
+    eq Eq;
 }
 
 /// The second operand of an operator: a term or a number.
@@ -262,17 +194,17 @@ impl<'s> Operand<'s> for f64 {
 impl<'s> Neg for Term<'s> {
     type Output = Self;
     fn neg(self) -> Self {
-        self.with(Op::Negate, &[])
+        self.with(|f, v| f.negate(v[0]), &[])
     }
 }
 
 /// An operator of two terms, of a term and a number, and of a number and a term.
 macro_rules! operator {
-    ($class:ident, $method:ident, $op:expr) => {
+    ($class:ident, $method:ident, $build:ident) => {
         impl<'s, T: Operand<'s>> $class<T> for Term<'s> {
             type Output = Term<'s>;
             fn $method(self, other: T) -> Term<'s> {
-                self.with($op, &[other.value(self)])
+                self.with(|f, v| f.$build(v[0], v[1]), &[other.value(self)])
             }
         }
         impl<'s> $class<Term<'s>> for f64 {
@@ -284,7 +216,7 @@ macro_rules! operator {
     };
 }
 
-operator!(Add, add, Op::Add);
-operator!(Sub, sub, Op::Subtract);
-operator!(Mul, mul, Op::Multiply);
-operator!(Div, div, Op::Divide);
+operator!(Add, add, add);
+operator!(Sub, sub, subtract);
+operator!(Mul, mul, multiply);
+operator!(Div, div, divide);

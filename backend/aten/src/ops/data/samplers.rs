@@ -147,6 +147,19 @@ fn deviance<'s>(off: Term<'s>, mean: Term<'s>) -> Term<'s> {
     mean * t.le(-1.0).pick(t.number(1.0), curve)
 }
 
+/// What is pending and drawn after a round: a large mean's candidate where it is taken, else one more while there is more.
+fn after_round<'s>(
+    (pending, value): (Term<'s>, Term<'s>),
+    large: Term<'s>,
+    (candidate, taken): (Term<'s>, Term<'s>),
+    more: Term<'s>,
+) -> (Term<'s>, Term<'s>) {
+    let counted = more.pick(value + 1.0, value);
+    let drawn = large.pick(taken.pick(candidate, value), counted);
+    let go_on = large.pick(taken.not(), more);
+    (pending.and(go_on), pending.pick(drawn, value))
+}
+
 fn poisson(cx: &mut Cx<'_, '_>) -> Lowered {
     let out = cx.out(0)?;
     let element = compute_type(out.element);
@@ -175,7 +188,6 @@ fn poisson(cx: &mut Cx<'_, '_>) -> Lowered {
 
         let product = product * u;
         let more = product.gt((-lambda).exp());
-        let counted = more.pick(value + 1.0, value);
 
         let root = lambda.sqrt();
         let b = 0.931 + 2.53 * root;
@@ -191,10 +203,7 @@ fn poisson(cx: &mut Cx<'_, '_>) -> Lowered {
         let log_mass = -(stirling_rest(k) + deviance(k - lambda, lambda));
         let taken = surely.or(sane.and(height.le(log_mass)));
 
-        let go_on = large.pick(taken.not(), more);
-        let drawn = large.pick(taken.pick(k, value), counted);
-        let value = pending.pick(drawn, value);
-        let pending = pending.and(go_on);
+        let (pending, value) = after_round((pending, value), large, (k, taken), more);
         f.finish()?;
         Ok(vec![pending.v, value.v, product.v])
     })?;
@@ -238,7 +247,6 @@ fn binomial(cx: &mut Cx<'_, '_>) -> Lowered {
 
         let trials = trials + (u.log() / (-q).log1p()).ceil();
         let more = trials.le(n);
-        let counted = more.pick(value + 1.0, value);
 
         let deviation = (mean * (1.0 - q)).sqrt();
         let b = 1.15 + 2.53 * deviation;
@@ -259,10 +267,7 @@ fn binomial(cx: &mut Cx<'_, '_>) -> Lowered {
         };
         let taken = sane.and(surely.or(height.le(log_mass(k) - log_mass(mode))));
 
-        let go_on = large.pick(taken.not(), more);
-        let drawn = large.pick(taken.pick(k, value), counted);
-        let value = pending.pick(drawn, value);
-        let pending = pending.and(go_on);
+        let (pending, value) = after_round((pending, value), large, (k, taken), more);
         f.finish()?;
         Ok(vec![pending.v, value.v, trials.v])
     })?;
