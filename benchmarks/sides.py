@@ -4,11 +4,13 @@ Everything that is timed beside ours runs in a process of its own that stays: it
 turn, so that all sides see the same machine.
 """
 
+import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,32 @@ class Side:
     def close(self) -> None:
         self.process.stdin.close()
         self.process.wait()
+
+
+@contextlib.contextmanager
+def starting(folder: Path) -> Iterator[Callable[[str, list[str | Path], Mapping[str, str]], Side]]:
+    """What starts a side by its name, command and environment, its log in the folder. All end with the block."""
+    running: list[Side] = []
+
+    def start(name: str, command: list[str | Path], env: Mapping[str, str]) -> Side:
+        running.append(Side(name, command, env, folder / f"{name}.log"))
+        return running[-1]
+
+    try:
+        yield start
+    finally:
+        for side in running:
+            side.close()
+
+
+def figures(rounds: Sequence[tuple[float, float]], unit: str) -> dict[str, float]:
+    """What a side's rounds come to: the time of each, and the processors'."""
+    took, used = zip(*rounds, strict=True)
+    return {
+        f"median_{unit}": statistics.median(took),
+        f"fastest_{unit}": min(took),
+        f"processor_{unit}": statistics.median(used),
+    }
 
 
 def write_report(path: Path | None, report: dict) -> None:

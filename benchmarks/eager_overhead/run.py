@@ -8,14 +8,13 @@ last value is read. Peers whose environment is not there are left out and named.
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from sides import JAX_ON_CPU, OURS, XLA, Side, installed, write_report
+from sides import JAX_ON_CPU, OURS, XLA, figures, installed, starting, write_report
 
 HERE = Path(__file__).resolve().parent
 # What they are called in the report, their environment, and how many ops of the chain they run a round.
@@ -32,30 +31,19 @@ SIDES = {
 def measure(ops: int, rounds: int) -> dict:
     sides = installed(list(SIDES))
     found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
-    running: list[Side] = []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            for side in sides:
-                log = Path(folder) / f"{side}.log"
-                running.append(Side(side, [HERE / "worker.py", side], SIDES[side][1], log))
-                # Imports and first compiles; the others then have the machine for theirs.
-                running[-1].ask(1000)
-            for _ in range(rounds):
-                for side in running:
-                    found[side.name].append(side.ask(int(ops * SIDES[side.name][2])))
-        finally:
+    with tempfile.TemporaryDirectory() as folder, starting(Path(folder)) as start:
+        running = []
+        for side in sides:
+            running.append(start(side, [HERE / "worker.py", side], SIDES[side][1]))
+            # Imports and first compiles; the others then have the machine for theirs.
+            running[-1].ask(1000)
+        for _ in range(rounds):
             for side in running:
-                side.close()
-    ours = statistics.median(took for took, _ in found["strict"])
-    results = {}
-    for side, figures in found.items():
-        took, used = zip(*figures, strict=True)
-        results[SIDES[side][0]] = {
-            "median_us": statistics.median(took),
-            "fastest_us": min(took),
-            "processor_us": statistics.median(used),
-            "ratio_of_ours_to_it": ours / statistics.median(took),
-        }
+                found[side.name].append(side.ask(int(ops * SIDES[side.name][2])))
+    results = {SIDES[side][0]: figures(of_side, "us") for side, of_side in found.items()}
+    ours = results[SIDES["strict"][0]]["median_us"]
+    for r in results.values():
+        r["ratio_of_ours_to_it"] = ours / r["median_us"]
     return {
         "benchmark": "eager_overhead",
         "load_average": os.getloadavg()[0],
@@ -75,9 +63,9 @@ def main() -> None:
     print(f"chain of {options.ops} adds of 256 float32, {options.rounds} rounds, ", end="")
     print(f"load average {report['load_average']:.1f} on {os.cpu_count()} cores")
     for name, r in report["results"].items():
-        figures = f"median {r['median_us']:7.2f} us/op, fastest {r['fastest_us']:7.2f}"
-        figures += f", processors' {r['processor_us']:7.2f}"
-        print(f"  {name:18} {figures}, strict is {r['ratio_of_ours_to_it']:.2f} of it")
+        line = f"median {r['median_us']:7.2f} us/op, fastest {r['fastest_us']:7.2f}"
+        line += f", processors' {r['processor_us']:7.2f}"
+        print(f"  {name:18} {line}, strict is {r['ratio_of_ours_to_it']:.2f} of it")
 
 
 if __name__ == "__main__":

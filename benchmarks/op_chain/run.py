@@ -8,14 +8,13 @@ held against the CPU's.
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from sides import OURS, XLA, Side, installed, write_report
+from sides import OURS, XLA, figures, installed, starting, write_report
 
 HERE = Path(__file__).resolve().parent
 CHAINS = ("arithmetic", "tanh")
@@ -31,38 +30,27 @@ SIDES = {
 def measure(elements: int, rounds: int) -> dict:
     sides = installed(list(SIDES))
     found: dict[str, dict[str, list[tuple[float, float]]]] = {chain: {side: [] for side in sides} for chain in CHAINS}
-    running: list[Side] = []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            for side in sides:
-                log = Path(folder) / f"{side}.log"
-                running.append(Side(side, [HERE / "worker.py", side, str(elements)], SIDES[side][1], log))
-                # Imports and first compiles; the others then have the machine for theirs.
-                for chain in CHAINS:
-                    running[-1].ask(chain)
+    with tempfile.TemporaryDirectory() as folder, starting(Path(folder)) as start:
+        running = []
+        for side in sides:
+            running.append(start(side, [HERE / "worker.py", side, str(elements)], SIDES[side][1]))
+            # Imports and first compiles; the others then have the machine for theirs.
             for chain in CHAINS:
-                for _ in range(rounds):
-                    for side in running:
-                        found[chain][side.name].append(side.ask(chain))
-        finally:
-            for side in running:
-                side.close()
+                running[-1].ask(chain)
+        for chain in CHAINS:
+            for _ in range(rounds):
+                for side in running:
+                    found[chain][side.name].append(side.ask(chain))
     results = {chain: summary(by_side) for chain, by_side in found.items()}
     return {"benchmark": "op_chain", "load_average": os.getloadavg()[0], "results": results}
 
 
 def summary(by_side: dict[str, list[tuple[float, float]]]) -> dict[str, dict[str, float]]:
     """Milliseconds of each side."""
-    fused = statistics.median(took for took, _ in by_side["fused"])
-    made = {}
-    for side, figures in by_side.items():
-        took, used = zip(*figures, strict=True)
-        made[SIDES[side][0]] = {
-            "median_ms": statistics.median(took),
-            "fastest_ms": min(took),
-            "processor_ms": statistics.median(used),
-            "ratio_of_fused_to_it": fused / statistics.median(took),
-        }
+    made = {SIDES[side][0]: figures(rounds, "ms") for side, rounds in by_side.items()}
+    fused = made[SIDES["fused"][0]]["median_ms"]
+    for r in made.values():
+        r["ratio_of_fused_to_it"] = fused / r["median_ms"]
     return made
 
 
@@ -78,9 +66,9 @@ def main() -> None:
     print(f"load average {report['load_average']:.1f} on {os.cpu_count()} cores")
     for chain, results in report["results"].items():
         for name, r in results.items():
-            figures = f"median {r['median_ms']:8.2f} ms, fastest {r['fastest_ms']:8.2f}"
-            figures += f", processors' {r['processor_ms']:8.2f}"
-            print(f"  {chain:11} {name:15} {figures}, fused is {r['ratio_of_fused_to_it']:.3f} of it")
+            line = f"median {r['median_ms']:8.2f} ms, fastest {r['fastest_ms']:8.2f}"
+            line += f", processors' {r['processor_ms']:8.2f}"
+            print(f"  {chain:11} {name:15} {line}, fused is {r['ratio_of_fused_to_it']:.3f} of it")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from sides import JAX_ON_CPU, JAX_ON_PLUGIN, OURS, XLA, Side, installed, write_report
+from sides import JAX_ON_CPU, JAX_ON_PLUGIN, OURS, XLA, figures, installed, starting, write_report
 
 HERE = Path(__file__).resolve().parent
 SIDES = {
@@ -81,36 +81,28 @@ def measure(name: str, sides: list[str], rounds: int, steps: int | None) -> dict
 
     model = MODELS[name]
     steps = steps or model.steps
-    running: list[Side] = []
     checked: dict[str, dict] = {}
-    took: dict[str, list[float]] = {side: [] for side in sides}
-    used: dict[str, list[float]] = {side: [] for side in sides}
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+    found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
+    with tempfile.TemporaryDirectory() as temporary, starting(folder := Path(temporary)) as start:
         prepare(name, folder)
-        try:
-            for side in sides:
-                command = [HERE / "worker.py", name, side, folder, str(model.checked), str(model.warm)]
-                running.append(Side(side, command, SIDES[side], folder / f"{side}.log"))
-                checked[side] = running[-1].answer()
-                print(f"  {side}: first step {checked[side]['first_seconds']:.2f} s", file=sys.stderr, flush=True)
-            difference = check_losses({side: r["losses"] for side, r in checked.items()}, model.tolerance)
+        running = []
+        for side in sides:
+            command = [HERE / "worker.py", name, side, folder, str(model.checked), str(model.warm)]
+            running.append(start(side, command, SIDES[side]))
+            checked[side] = running[-1].answer()
+            print(f"  {side}: first step {checked[side]['first_seconds']:.2f} s", file=sys.stderr, flush=True)
+        difference = check_losses({side: r["losses"] for side, r in checked.items()}, model.tolerance)
+        for side in running:
+            # Steps whose losses nobody reads make other windows of the fused mode than the ones before.
+            side.ask(steps)
+        for _ in range(rounds):
             for side in running:
-                # Steps whose losses nobody reads make other windows of the fused mode than the ones before.
-                side.ask(steps)
-            for _ in range(rounds):
-                for side in running:
-                    milliseconds, processors = side.ask(steps)
-                    took[side.name].append(milliseconds)
-                    used[side.name].append(processors)
-        finally:
-            for side in running:
-                side.close()
+                found[side.name].append(side.ask(steps))
+    took = {side: [one for one, _ in of_side] for side, of_side in found.items()}
+    used = {side: [one for _, one in of_side] for side, of_side in found.items()}
     results = {
         side: {
-            "median_ms": statistics.median(took[side]),
-            "fastest_ms": min(took[side]),
-            "processor_ms": statistics.median(used[side]),
+            **figures(found[side], "ms"),
             "first_step_seconds": checked[side]["first_seconds"],
             "rounds_ms": took[side],
         }
@@ -131,12 +123,12 @@ def measure(name: str, sides: list[str], rounds: int, steps: int | None) -> dict
     }
 
 
-def ratios(figures: dict[str, list[float]]) -> dict[str, float]:
+def ratios(times: dict[str, list[float]]) -> dict[str, float]:
     """Each pair's, as the median over the rounds of the ratio within a round."""
     return {
-        f"{ours} / {peer}": statistics.median(a / b for a, b in zip(figures[ours], figures[peer], strict=True))
+        f"{ours} / {peer}": statistics.median(a / b for a, b in zip(times[ours], times[peer], strict=True))
         for ours, peer in RATIOS
-        if ours in figures and peer in figures
+        if ours in times and peer in times
     }
 
 
@@ -145,9 +137,9 @@ def show(report: dict) -> None:
     print(f"load average {report['load_average']:.1f} on {os.cpu_count()} cores")
     print(f"losses of the first steps agree to {report['largest_loss_difference']:.1e}")
     for side, r in report["results"].items():
-        figures = f"median {r['median_ms']:8.2f} ms, fastest {r['fastest_ms']:8.2f}"
-        figures += f", processors' {r['processor_ms']:8.2f}"
-        print(f"  {side:14} {figures}, first step {r['first_step_seconds']:6.2f} s")
+        line = f"median {r['median_ms']:8.2f} ms, fastest {r['fastest_ms']:8.2f}"
+        line += f", processors' {r['processor_ms']:8.2f}"
+        print(f"  {side:14} {line}, first step {r['first_step_seconds']:6.2f} s")
     print(f"  {'ratios':28} {'time':>7} {'processors':>11}  target")
     for name, value in report["ratios"].items():
         most = report["targets"].get(name)
