@@ -7,7 +7,7 @@ use std::path::Path;
 use glob::Pattern;
 use serde::Deserialize;
 
-use crate::name::TestName;
+use crate::name::{COMPILED, TestName};
 use crate::{Error, Result};
 
 /// The whole table.
@@ -44,6 +44,22 @@ pub enum Bound {
 }
 
 impl Bound {
+    fn looser(self, other: Self) -> Self {
+        match (self, other) {
+            (
+                Self::Tolerance { rtol, atol },
+                Self::Tolerance {
+                    rtol: other_rtol,
+                    atol: other_atol,
+                },
+            ) => Self::Tolerance {
+                rtol: rtol.max(other_rtol),
+                atol: atol.max(other_atol),
+            },
+            _ => Self::NotCompared,
+        }
+    }
+
     pub(crate) fn tolerances(self) -> Option<BTreeMap<&'static str, f64>> {
         match self {
             Self::NotCompared => None,
@@ -134,6 +150,21 @@ impl Exceptions {
         self.rows.iter().find(|row| row.matches(test))
     }
 
+    /// What holds for a compiled op that has no row of its own: it runs the lowerings that its plain test and its
+    /// gradients run, so their bounds, the looser of both, are its own.
+    pub fn inherited(&self, test: &TestName) -> Option<Row> {
+        if test.kind != COMPILED {
+            return None;
+        }
+        let rows = ["op", "grad"].map(|kind| self.of(&test.of_kind(kind)));
+        let mut rows = rows.into_iter().flatten();
+        let first = rows.next()?.clone();
+        Some(rows.fold(first, |row, other| Row {
+            bound: row.bound.looser(other.bound),
+            ..row
+        }))
+    }
+
     /// Rows that no test needs: they match none, or an earlier row takes all that they match.
     pub fn idle(&self, tests: &[TestName]) -> Vec<String> {
         let mut used = vec![false; self.rows.len()];
@@ -194,6 +225,24 @@ mod tests {
         ] {
             assert_eq!(bound(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_compiled_op_has_the_looser_bound_of_its_plain_test_and_its_gradients() {
+        let gradient = "sim::grad::linalg.*::float32\", ";
+        let table = TABLE.replace(
+            &format!("{gradient}rtol = 1e-2, atol = 1e-3"),
+            &format!("{gradient}rtol = 1e-3, atol = 1e-1"),
+        );
+        let table = Exceptions::parse(&table).unwrap();
+        let inherited = |name: &str| table.inherited(&test(name)).map(|row| row.bound);
+        let looser = Bound::Tolerance {
+            rtol: 1e-2,
+            atol: 1e-1,
+        };
+        assert_eq!(inherited("sim::compiled::linalg.qr::float32"), Some(looser));
+        assert_eq!(inherited("sim::compiled::svd::float32"), None);
+        assert_eq!(inherited("sim::gradgrad::linalg.qr::float32"), None);
     }
 
     #[test]

@@ -34,6 +34,9 @@ impl Target {
     }
 }
 
+/// The kind of the tests under `torch.compile`.
+pub(crate) const COMPILED: &str = "compiled";
+
 /// A test's name, in its parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TestName {
@@ -52,6 +55,14 @@ impl TestName {
     pub fn on(&self, target: Target) -> Self {
         Self {
             target,
+            ..self.clone()
+        }
+    }
+
+    /// The test of another kind of the same op and dtype.
+    pub fn of_kind(&self, kind: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
             ..self.clone()
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::layout::setting;
-use crate::name::{Target, TestName};
+use crate::name::{COMPILED, Target, TestName};
 use crate::{Error, Result};
 
 /// How much a run takes; `TORCH_TPU_CONFORMANCE` names it.
@@ -23,13 +23,15 @@ const SHARES: [(Target, &str, u64); 9] = [
     (Target::Sim, "grad", 80),
     (Target::Sim, "gradgrad", 20),
     (Target::Sim, "error", 300),
-    (Target::Sim, "compiled", 60),
+    (Target::Sim, COMPILED, 60),
     (Target::Sim, "module", 120),
     (Target::Sim, "optim", 200),
     (Target::V6e, "grad", 10),
     (Target::V6e, "module", 30),
     (Target::V6e, "optim", 70),
 ];
+/// How many samples of a compiled op a full run takes: tracing one takes longer than running it.
+const TRACED: u32 = 8;
 /// Of a thousand of those, how many a small run takes.
 const SMALL: u64 = 80;
 
@@ -60,6 +62,7 @@ impl Mode {
     pub fn limit(self, test: &TestName, seed: u64) -> Option<u32> {
         match (self, test.target) {
             (Self::Full, Target::V6e) => Some(3),
+            (Self::Full, _) if test.kind == COMPILED => Some(TRACED),
             (Self::Full, _) => None,
             _ if self.brief(test, seed) || test.target == Target::V6e => Some(1),
             _ => Some(2),

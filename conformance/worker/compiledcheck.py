@@ -20,9 +20,6 @@ from .opcheck import (
     samples_of,
 )
 
-# Tracing a sample takes longer than running it.
-SAMPLES = 3
-
 
 class _Compiled:
     """An entry of the database whose function is another one."""
@@ -41,7 +38,7 @@ def run(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome
     """Forward twice, the second time by the program of the first, and gradients."""
     outcome = Outcome()
     grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    for sample in samples_of(op, dtype, grad=grad, limit=min(limit or SAMPLES, SAMPLES), seed=seed):
+    for sample in samples_of(op, dtype, grad=grad, limit=limit, seed=seed):
         call = Call.of(sample).fresh()
         try:
             theirs, values = on_cpu(op, op.get_op(), call.plain())

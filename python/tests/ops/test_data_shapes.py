@@ -18,6 +18,14 @@ def test_join(dtype):
     check(lambda a: torch.cat([a[:, :0], a[:, :0]], 1), a)
 
 
+@pytest.mark.parametrize("size", [3, 40])
+def test_one_row_of_windows_stands_for_all_rows(size):
+    # So torch's decomposition of istft calls it.
+    grad = values(torch.float32, 1, 4, size)
+    length = 3 * 2 + size
+    check(lambda g: torch.ops.aten.unfold_backward(g, (3, length), 1, size, 2), grad)
+
+
 @pytest.mark.parametrize("dtype", MOVED)
 def test_move(dtype):
     x = values(dtype, 3, 4, 5)

@@ -145,8 +145,12 @@ fn unfold_backward(cx: &mut Cx<'_, '_>) -> Lowered {
         return Ok(super::util::reduce(cx, grad, init, &axes, Combine::Add)?.into());
     }
     let dim = cx.dim("dim", dims.len())? as usize;
-    let sizes = cx.dims(grad)?;
-    let (rank, windows) = (dims.len(), sizes[dim]);
+    let (rank, windows) = (dims.len(), cx.dims(grad)?[dim]);
+    // A gradient of one row stands for all rows: torch's decomposition of istft gives its window so.
+    let mut sizes = dims.to_vec();
+    sizes[dim] = windows;
+    sizes.push(size);
+    let grad = cx.broadcast_to(grad, &sizes)?;
     if count(&sizes) == 0 {
         return Ok(zeros(cx, &dims, element)?.into());
     }
