@@ -1,5 +1,6 @@
 """An operator of torch's database under ``torch.compile`` on the device, and eagerly on the CPU."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import torch
@@ -35,7 +36,7 @@ class _Compiled:
 
 
 def run(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int) -> Outcome:
-    """Forward twice, the second time by the program of the first, and gradients."""
+    """Forward twice, the second time by the program of the first, then on other numbers, and gradients."""
     outcome = Outcome()
     grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     for sample in samples_of(op, dtype, grad=grad, limit=limit, seed=seed):
@@ -65,6 +66,7 @@ def _compare(one: Check, sample: SampleInput, theirs: object, *, values: bool, g
     ours = moved(op, call.plain())
     for _ in range(2):
         one.agree(function, ours.fresh().run(compiled), theirs, values=values, strides=False)
+    _other_numbers(one, compiled)
     if not grad or not values or tied(op, call):
         return
     try:
@@ -75,6 +77,18 @@ def _compare(one: Check, sample: SampleInput, theirs: object, *, values: bool, g
     if wanted is not None:
         given = gradients(_Compiled(op, compiled), moved(op, call), sample, False, DEVICE, one.dtype)
         agree_gradients(one, sample, given, wanted)
+
+
+def _other_numbers(one: Check, compiled: Callable) -> None:
+    """The program must not remember what its first arguments held."""
+    op, call = one.op, one.call.plain().turned()
+    try:
+        theirs, values = on_cpu(op, op.get_op(), call.fresh())
+    except Exception:
+        # Some arguments mean nothing in this order: indices, factors of a matrix.
+        return
+    other = dataclasses.replace(one, call=call)
+    other.agree(op.get_op(), moved(op, call).run(compiled), theirs, values=values, strides=False)
 
 
 def pairs() -> Iterator[tuple[str, str, str, OpInfo, torch.dtype]]:

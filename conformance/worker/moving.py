@@ -96,6 +96,18 @@ def copied(value: object) -> object:
     return tree_map(one, value)
 
 
+def turned(value: object) -> object:
+    """A structure whose tensors hold their values in the opposite order, with the strides of the old ones."""
+
+    def one(item: object) -> object:
+        if not isinstance(item, Tensor) or item.layout != torch.strided or 0 in item.stride():
+            return item
+        with torch.no_grad():
+            return item.copy_(item.flip(tuple(range(item.dim()))))
+
+    return tree_map(one, copied(value))
+
+
 # Types narrower than double precision, and it.
 NARROW = {
     torch.float16: torch.float64,

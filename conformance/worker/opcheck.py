@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from .compare import Differs, check, comparing
 from .invariants import comparable, ordered, tied
-from .moving import NARROW, copied, mover, narrow_type, narrowed, widened
+from .moving import NARROW, copied, mover, narrow_type, narrowed, turned, widened
 
 DEVICE = "tpu"
 
@@ -109,6 +109,10 @@ class Call:
     def in_double(self) -> "Call":
         """With floats in double precision."""
         return Call(*widened((self.input, self.args, self.kwargs)))
+
+    def turned(self) -> "Call":
+        """With the values of all tensors in the opposite order."""
+        return Call(*turned((self.input, self.args, self.kwargs)))
 
     def plain(self) -> "Call":
         """With nothing that needs a gradient."""

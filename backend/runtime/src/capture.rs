@@ -103,6 +103,8 @@ pub fn begin_capture(step: bool) -> Result<()> {
         ));
     }
     window::watch(runtime);
+    // Whoever looks at a value must notice the capture, though nothing was put off yet.
+    window::count_open(1);
     if !step {
         CAPTURING.set(true);
         window::open_scope();
@@ -266,8 +268,11 @@ pub fn abandon() {
     if let Some(runtime) = crate::runtime_if_started() {
         region::abandon_all(&runtime.devices);
     }
-    STEP.store(false, Relaxed);
+    if STEP.swap(false, Relaxed) {
+        window::count_open(-1);
+    }
     if CAPTURING.replace(false) {
+        window::count_open(-1);
         window::leave_scope();
     }
 }

@@ -84,7 +84,7 @@ pub(crate) struct Window {
     /// The loop that is being recorded.
     pub(crate) open: Option<Open>,
     by_storage: FxHashMap<usize, u32>,
-    /// Nothing ran since [`watch`].
+    /// Nothing ran, and nobody looked at a value, since [`watch`].
     whole: bool,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn take(runtime: &Runtime, device: usize) -> Option<Window> {
     Some(std::mem::take(&mut *window))
 }
 
-/// Counts a loop that is being recorded as one more call that was put off, or one less.
+/// Counts a capture, or a loop that is being recorded, as one more call that was put off, or one less.
 pub(crate) fn count_open(change: isize) {
     PENDING.fetch_add(change as usize, Relaxed);
 }
@@ -146,7 +146,7 @@ pub(crate) fn take_any(runtime: &Runtime, device: usize) -> Option<Window> {
 pub fn close_scope() -> Result<()> {
     let left = leave_scope();
     match crate::runtime_if_started() {
-        Some(runtime) if left == 0 && !runtime.fused() => flush(runtime, true).map(|_| ()),
+        Some(runtime) if left == 0 && !runtime.fused() && !in_step() => flush(runtime, true).map(|_| ()),
         _ => Ok(()),
     }
 }
@@ -194,6 +194,8 @@ fn flush(runtime: &Runtime, now: bool) -> Result<bool> {
         let mut guard = state.window.lock();
         region::refuse_open(&guard)?;
         if guard.nodes.is_empty() {
+            // What somebody looked at, before the first call of a capture, is no part of its program.
+            guard.whole = false;
             continue;
         }
         any = true;

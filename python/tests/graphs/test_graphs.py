@@ -125,6 +125,27 @@ def test_graph_breaks_and_values_that_are_looked_at() -> None:
         assert g(x.to("tpu")).item() == f(x).item()
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_value_that_is_looked_at_first_is_looked_at_in_each_call(training: bool) -> None:
+    # Nothing is put off yet when the sizes of the result are read from the data.
+    f = compiled(lambda x, n: torch.repeat_interleave(x, n, dim=0, output_size=6) * 2)
+    for counts in ([0, 1, 2, 3], [3, 2, 1, 0], [0, 0, 0, 6]):
+        x = torch.randn(4, 2, device="tpu", requires_grad=training)
+        wanted = torch.repeat_interleave(x.detach().cpu(), torch.tensor(counts), dim=0) * 2
+        out = f(x, torch.tensor(counts, device="tpu"))
+        torch.testing.assert_close(out.detach().cpu(), wanted)
+        if training:
+            out.sum().backward()
+            torch.testing.assert_close(x.grad.cpu(), torch.tensor(counts).mul(2.0)[:, None].expand(4, 2))
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_a_number_that_is_read_first_is_read_in_each_call() -> None:
+    f = compiled(lambda scale, x: x * scale.item())
+    for scale in (1.0, 2.0, 3.0):
+        assert f(torch.tensor(scale, device="tpu"), torch.ones(2, device="tpu")).tolist() == [scale, scale]
+
+
 def test_no_grad_inference_mode_and_autocast() -> None:
     model = nn.Linear(4, 4).to("tpu")
     f = torch.compile(model, backend="tpu")

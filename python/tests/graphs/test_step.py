@@ -216,6 +216,17 @@ def test_a_value_read_in_between() -> None:
     assert seen == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_value_read_before_anything_else() -> None:
+    def step(x: Tensor, sign: Tensor) -> Tensor:
+        return x * 2 if sign.item() > 0 else x * 3
+
+    compiled = torch_tpu.compile_step(step)
+    x = torch.ones(3, device="tpu")
+    signs = (1.0, 1.0, 1.0, 1.0, -1.0, 1.0)
+    found = [compiled(x, torch.tensor(sign, device="tpu"))[0].item() for sign in signs]
+    assert found == [2.0, 2.0, 2.0, 2.0, 3.0, 2.0]
+
+
 def test_containers_go_in_and_out_and_what_was_there_stays_itself() -> None:
     weight = nn.Parameter(torch.ones(3, device="tpu"))
 
