@@ -320,8 +320,13 @@ def _out(one: Check) -> None:
 
 
 def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, twice: bool) -> Outcome:
-    """Gradients, or with ``twice`` gradients of gradients, for given ones of the results."""
+    """Gradients, or with ``twice`` gradients of gradients, for given ones of the results.
+
+    Of one sample with several differentiable arguments each gradient is also asked for alone: a kernel may leave out
+    the others.
+    """
     outcome = Outcome()
+    separately = not twice
     for sample in samples_of(op, dtype, grad=True, limit=limit, seed=seed):
         # Leaves of its own: those of a sample may be parts of others, which no gradient reaches.
         call = Call.of(sample).fresh()
@@ -341,6 +346,9 @@ def run_grad(op: OpInfo, dtype: torch.dtype, limit: int | None, seed: int, *, tw
         try:
             ours = gradients(op, moved(op, call), sample, twice, DEVICE, dtype)
             agree_gradients(one, sample, ours, theirs, twice=twice)
+            if separately and len(theirs) > 1:
+                separately = False
+                _agree_one_by_one(one, sample, theirs)
         except Exception as e:
             outcome.fail(f"{'double backward' if twice else 'backward'}{call}", e)
     return outcome
@@ -359,6 +367,26 @@ def agree_gradients(one: Check, sample: SampleInput, ours: object, theirs: objec
         return check(ours, gradients(one.op, one.call, sample, twice, "cpu", one.dtype, apart=True), strides=False)
 
     one.judge(theirs, check_with, lambda call: gradients(one.op, call, sample, twice, "cpu", one.dtype))
+
+
+def _agree_one_by_one(one: Check, sample: SampleInput, theirs: tuple) -> None:
+    op, call, dtype = one.op, one.call, one.dtype
+    for number, wanted in enumerate(theirs):
+        if wanted is not None:
+            only = dataclasses.replace(one, call=_with_leaf(call, number))
+            ours = gradients(op, _with_leaf(moved(op, call), number), sample, False, DEVICE, dtype)
+            agree_gradients(only, sample, ours, (wanted,))
+
+
+def _with_leaf(call: Call, number: int) -> Call:
+    """A call of which only that leaf has a gradient."""
+    leaf = _leaves(call)[number]
+    return Call(
+        *tree_map(
+            lambda x: x.detach() if isinstance(x, Tensor) and x.requires_grad and x is not leaf else x,
+            (call.input, call.args, call.kwargs),
+        )
+    )
 
 
 def _leaves(call: Call) -> list[Tensor]:

@@ -299,6 +299,12 @@ fn plan_targets(
     if let Some(amend) = op.def.amend {
         fresh = amended(parsed, &node.call, amend, fresh)?;
     }
+    if let Some(aten::Arg::Bools(mask)) = node.call.arg("output_mask") {
+        // Torch's Meta kernels describe some of them all the same.
+        for (meta, _) in fresh.iter_mut().zip(mask).filter(|(_, wanted)| !**wanted) {
+            *meta = None;
+        }
+    }
     if plan.counts.is_empty() {
         plan.counts = op
             .schema
