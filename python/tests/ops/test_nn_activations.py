@@ -1,5 +1,6 @@
 """Activations and their gradients."""
 
+import functools
 import math
 
 import pytest
@@ -105,6 +106,18 @@ def test_glu_and_prelu(dtype):
         check_grads(lambda x, dim=dim: F.glu(x, dim), numbers(4, 6, 2, dtype=dtype))
     check_grads(F.prelu, numbers(2, 3, 4, dtype=dtype), numbers(3, dtype=dtype, seed=1))
     check_grads(F.prelu, numbers(2, 3, dtype=dtype), numbers(1, dtype=dtype, seed=1))
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_glu_moves_forward(dim):
+    x, dx, ddx = (numbers(4, 6, seed=seed) for seed in range(3))
+
+    def tangents(x, dx, ddx):
+        f = functools.partial(F.glu, dim=dim)
+        slope = torch.func.grad(lambda x: f(x).square().sum())
+        return [*torch.func.jvp(f, (x,), (dx,)), *torch.func.jvp(slope, (x,), (ddx,))]
+
+    check(tangents, x, dx, ddx)
 
 
 def test_rrelu_draws_slopes():

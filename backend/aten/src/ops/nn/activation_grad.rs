@@ -2,7 +2,7 @@
 
 use super::activation::{GELU_TANH, halves, lambd};
 use super::ex::{ex, select};
-use super::util::{number, up};
+use super::util::{like, number, up};
 use crate::{Cx, Lowered, OpDef, Result};
 use stablehlo::Value;
 
@@ -129,6 +129,27 @@ fn glu_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     Ok(cx.f.concatenate(&[da, db], dim as i64)?.into())
 }
 
+/// The tangent of a `glu` whose argument moves by `dx`.
+fn glu_jvp(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (y, x, dx) = (up(cx, "glu")?, up(cx, "x")?, up(cx, "dx")?);
+    let ((_, b, _), (da, db, _)) = (halves(cx, x)?, halves(cx, dx)?);
+    let s = ex(b).sigmoid().eval(cx)?;
+    Ok((ex(da) * s + ex(y) * (1.0 - ex(s)) * db).eval(cx)?.into())
+}
+
+/// The tangent of its gradient, whose argument moves by `dx` and whose incoming gradient moves by `dgrad_glu`.
+fn glu_backward_jvp(cx: &mut Cx<'_, '_>) -> Lowered {
+    let (g, dg) = (up(cx, "grad_glu")?, up(cx, "dgrad_glu")?);
+    let (x, dx) = (up(cx, "x")?, up(cx, "dx")?);
+    let ((a, b, dim), (da, db, _)) = (halves(cx, x)?, halves(cx, dx)?);
+    let s = ex(b).sigmoid().eval(cx)?;
+    let slope = (ex(s) * (1.0 - ex(s))).eval(cx)?;
+    let first = (ex(dg) * s + ex(g) * slope * db).eval(cx)?;
+    let moved = ex(dg) * a + ex(g) * da + ex(g) * a * (1.0 - 2.0 * ex(s)) * db;
+    let second = (ex(slope) * moved).eval(cx)?;
+    Ok(cx.f.concatenate(&[first, second], dim as i64)?.into())
+}
+
 fn prelu_kernel_backward(cx: &mut Cx<'_, '_>) -> Lowered {
     let (g, x) = grad_and(cx, "self")?;
     let w = up(cx, "weight")?;
@@ -206,6 +227,8 @@ pub(crate) const OPS: &[OpDef] = &[
     OpDef::new("threshold_backward", threshold_backward),
     OpDef::new("log_sigmoid_backward", log_sigmoid_backward),
     OpDef::new("glu_backward", glu_backward).amend(crate::layout::in_order),
+    OpDef::new("glu_jvp", glu_jvp).shape(|call| like(call, "glu")),
+    OpDef::new("glu_backward_jvp", glu_backward_jvp).shape(|call| like(call, "x")),
     OpDef::new("_prelu_kernel_backward", prelu_kernel_backward),
     OpDef::new("rrelu_with_noise_backward", rrelu_with_noise_backward),
     OpDef::new("sigmoid_backward", sigmoid_backward),
