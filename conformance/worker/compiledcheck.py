@@ -79,8 +79,14 @@ def _compare(one: Check, sample: SampleInput, theirs: object, *, values: bool, g
         agree_gradients(one, sample, given, wanted)
 
 
+# What they give of boundaries in another order means nothing.
+_OF_SORTED = ("bucketize", "searchsorted")
+
+
 def _other_numbers(one: Check, compiled: Callable) -> None:
     """The program must not remember what its first arguments held."""
+    if one.op.name in _OF_SORTED:
+        return
     op, call = one.op, one.call.plain().turned()
     try:
         theirs, values = on_cpu(op, op.get_op(), call.fresh())

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_tpu import _core
 from torch_tpu._buckets import Padded
@@ -90,7 +91,10 @@ def _blank(size: Any, stride: Any, dtype: torch.dtype, device: torch.device, nby
 
 
 def _storage(value: Any) -> int:
-    return value.untyped_storage().data_ptr() if isinstance(value, Tensor) and value.device.type == "tpu" else 0
+    """The address of a tensor's storage on the device; 0 for what has none there, or several."""
+    if not isinstance(value, Tensor) or value.device.type != "tpu" or value.layout != torch.strided:
+        return 0
+    return 0 if is_traceable_wrapper_subclass(value) else value.untyped_storage().data_ptr()
 
 
 class Graph:

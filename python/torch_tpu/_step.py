@@ -271,18 +271,18 @@ class CompiledStep:
         try:
             with _Watch(self.step) as watch:
                 result = self.step(*args, **kwargs)
+            flat, spec = pytree.tree_flatten(result)
+            # Their history ends with the step, as it does when the program runs again.
+            flat = [_ended(t, inputs) for t in flat]
+            gradients = [(p, p.grad) for p in watch.parameters() if _here(p.grad)]
+            fresh: dict[int, Tensor] = {}
+            outputs = [_Output(o, inputs, storages, fresh) if _here(o) else o for o in flat]
+            of_gradients = [(weakref.ref(p), _Output(g, (), (), fresh)) for p, g in gradients]
+            device = next((t.device.index or 0 for t in (*inputs, *fresh.values()) if _here(t)), 0)
+            captured = _core.end_step(storages, list(fresh), device)
         except BaseException:
             _core.abandon_capture()
             raise
-        flat, spec = pytree.tree_flatten(result)
-        # Their history ends with the step, as it does when the program runs again.
-        flat = [_ended(t, inputs) for t in flat]
-        gradients = [(p, p.grad) for p in watch.parameters() if p.grad is not None and p.device.type == "tpu"]
-        fresh: dict[int, Tensor] = {}
-        outputs = [_Output(o, inputs, storages, fresh) if _here(o) else o for o in flat]
-        of_gradients = [(weakref.ref(p), _Output(g, (), (), fresh)) for p, g in gradients]
-        device = next((t.device.index or 0 for t in (*inputs, *fresh.values()) if _here(t)), 0)
-        captured = _core.end_step(storages, list(fresh), device)
         self.forms.pop(key, None)
         if captured is None:
             _log.debug("a step is no program: it looks at a value in between")
@@ -305,7 +305,10 @@ class CompiledStep:
 
 
 def _here(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.device.type == "tpu"
+    """Whether a value lies in one storage on the device. What a step leaves elsewhere (sparse tensors, tensors made of
+    others) is not made by its program: the step's Python runs each time.
+    """
+    return isinstance(value, Tensor) and _storage(value) != 0
 
 
 def _ended(value: Any, inputs: list[Any]) -> Any:

@@ -247,6 +247,32 @@ def test_containers_go_in_and_out_and_what_was_there_stays_itself() -> None:
             assert result["first"].tolist() == [number * scale]
 
 
+def test_what_lies_in_several_storages_goes_in_and_out() -> None:
+    def training(device: str) -> tuple[torch.nn.Module, Callable]:
+        torch.manual_seed(0)
+        table = torch.nn.Embedding(10, 4, sparse=True).to(device)
+        optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+
+        def step(rows: Tensor) -> tuple[Tensor, Tensor]:
+            optimizer.zero_grad()
+            table(rows).square().sum().backward()
+            gradient = table.weight.grad
+            optimizer.step()
+            return gradient.coalesce(), gradient.to_dense()
+
+        return table, step
+
+    (cpu, plain), (ours, step) = training("cpu"), training("tpu")
+    compiled = torch_tpu.compile_step(step)
+    for first in range(5):
+        rows = torch.tensor([first, 3 * first % 10, 1])
+        wanted, dense = plain(rows)
+        sparse, also = compiled(rows.to("tpu"))
+        torch.testing.assert_close(also.cpu(), dense)
+        torch.testing.assert_close(sparse.to_dense().cpu(), wanted.to_dense())
+        torch.testing.assert_close(ours.weight.detach().cpu(), cpu.weight.detach())
+
+
 def test_an_exception_leaves_everything_usable() -> None:
     cpu, ours, step = pair()
     bad = torch_tpu.compile_step(lambda x, y: ours.step(x, y).no_such_attribute)
