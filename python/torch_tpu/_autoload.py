@@ -45,6 +45,7 @@ def autoload() -> None:
     torch.utils.rename_privateuse1_backend("tpu")
     from torch_tpu import (
         _autocast,
+        _control_flow,
         _default_backend,
         _device,
         _dlpack,
@@ -62,6 +63,7 @@ def autoload() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_storage=True)
     _core.open_glue(path)
     _autocast.install()
+    _control_flow.install()
     _default_backend.install()
     _dlpack.install()
     _flex.install()

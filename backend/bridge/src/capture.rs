@@ -109,6 +109,12 @@ pub(crate) fn in_step() -> bool {
     runtime::in_step()
 }
 
+/// Whether ops of this thread are being captured, as a graph or in a step.
+#[pyfunction]
+pub(crate) fn capturing() -> bool {
+    runtime::capturing()
+}
+
 /// Pairs of addresses, as in [`pointers`].
 fn pairs(list: &[(usize, usize)]) -> Vec<(*const c_void, *const c_void)> {
     list.iter()
@@ -178,6 +184,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(begin_dry, module)?)?;
     module.add_function(wrap_pyfunction!(end_dry, module)?)?;
     module.add_function(wrap_pyfunction!(in_step, module)?)?;
+    module.add_function(wrap_pyfunction!(capturing, module)?)?;
     module.add_function(wrap_pyfunction!(begin_loop, module)?)?;
     module.add_function(wrap_pyfunction!(end_loop, module)?)?;
     module.add_function(wrap_pyfunction!(known_to_loop, module)?)?;

@@ -46,7 +46,7 @@ pub(crate) fn refuse_dry() -> Result<()> {
 }
 
 /// Whether this thread's ops are being captured.
-pub(crate) fn capturing() -> bool {
+pub fn capturing() -> bool {
     CAPTURING.get() || in_step()
 }
 

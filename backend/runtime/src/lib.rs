@@ -36,7 +36,9 @@ mod view;
 mod window;
 
 pub use cache::{CacheStats, cache_stats, clear_cache, clear_disk};
-pub use capture::{Capture, Ran, abandon, begin_capture, begin_dry, end_capture, end_dry, end_step, in_step};
+pub use capture::{
+    Capture, Ran, abandon, begin_capture, begin_dry, capturing, end_capture, end_dry, end_step, in_step,
+};
 pub use client::{Config, Runtime, configure, in_bad_fork, runtime, runtime_if_started};
 pub use disk::cache_folder;
 pub use dispatch::{Outcome, Returned, dispatch};

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch_tpu
 from torch import Tensor
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import embedding
 from torch.utils._pytree import tree_leaves
 from torch_tpu import _core
 
@@ -71,6 +73,69 @@ def test_scans_are_part_of_the_program() -> None:
             assert len(_core.take_programs()) == 1
         finally:
             _core.record_programs(False)
+
+
+def programs(call: Callable[[], object]) -> list[str]:
+    _core.record_programs(True)
+    try:
+        call()
+        return _core.take_programs()
+    finally:
+        _core.record_programs(False)
+
+
+def recurrent(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    def turn(carry: tuple[Tensor, Tensor], y: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        state, count = carry
+        state = (state @ weight + y + bias).tanh()
+        return (state, count + 1), state.sum(-1)
+
+    (last, count), sums = scan(turn, (torch.zeros_like(x[0]), torch.zeros((), device=x.device)), x)
+    return last * count, sums
+
+
+@pytest.mark.parametrize("length", [1, 3, 5, 64])
+def test_a_scan_is_a_loop_each_way(length: int) -> None:
+    torch.manual_seed(0)
+    there = [t.requires_grad_() for t in (torch.randn(length, 4, 8), torch.randn(8, 8) * 0.3, torch.randn(8))]
+    here = [t.detach().to("tpu").requires_grad_() for t in there]
+    f = compiled(recurrent)
+
+    def step(function: Callable, arguments: list[Tensor]) -> list[Tensor]:
+        last, sums = function(*arguments)
+        return [last, sums, *torch.autograd.grad(last.sum() + sums.square().sum(), arguments)]
+
+    wanted = step(recurrent, there)
+    for _ in range(2):
+        got = [t.cpu() for t in step(f, here)]
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+    loops = [text for text in programs(lambda: step(f, here)) if "stablehlo.while" in text]
+    assert len(loops) == (2 if length > 3 else 0)
+    assert all(len(text) < 20_000 for text in loops), "the text does not grow with the length"
+
+
+def test_a_scan_that_cannot_be_a_loop_is_unrolled() -> None:
+    def looked_up(x: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+        # Each index is checked, which no loop can report.
+        return scan(lambda carry, i: (carry + embedding(i, table), carry.sum()), torch.zeros_like(table[0]), x)
+
+    table = torch.randn(10, 4)
+    f = compiled(looked_up)
+    for rows in ([1, 5, 2, 9, 0], [3, 3, 3, 0, 1]):
+        x = torch.tensor(rows)
+        got = f(x.to("tpu"), table.to("tpu"))
+        torch.testing.assert_close([t.cpu() for t in got], list(looked_up(x, table)))
+
+
+def test_scans_in_a_step_and_ahead_of_time() -> None:
+    x = torch.randn(6, 4)
+    step = torch_tpu.compile_step(scanned)
+    for k in range(4):
+        got = step((x * k).to("tpu"))
+        torch.testing.assert_close([t.cpu() for t in got], list(scanned(x * k)))
+    assert sum("stablehlo.while" in text for text in programs(lambda: step(x.to("tpu")))) == 1
+    made = torch_tpu.aot.compile(scanned, (x.to("tpu"),), topology="v6e:1x1")
+    assert made.text.count("stablehlo.while") == 1
 
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor, bias: Callable, allowed: Callable | None) -> Tensor:
