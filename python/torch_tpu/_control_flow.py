@@ -1,4 +1,5 @@
-"""torch's scan in graphs and steps: one loop of the program, where torch's own kernel unrolls it.
+"""torch's scan and while_loop in graphs and steps: one loop of the program, where torch's own kernels unroll it or look
+at the condition's value before each turn.
 
 Outside of a capture, and where no loop can be made, torch's kernel runs.
 """
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._higher_order_ops.scan import scan_op, scan_op_dense
+from torch._higher_order_ops.while_loop import while_loop_dense, while_loop_op
 
 from torch_tpu import _core
 from torch_tpu._loop import Recording, Refused
@@ -53,8 +55,41 @@ def _scan(
     return scan_op_dense(combine, init, xs, additional_inputs, mutated_arg_indices)
 
 
+def _with_condition(
+    condition: Callable[..., Any], body: Callable[..., Sequence[Any]], carried: Sequence[Tensor], more: Sequence[Any]
+) -> tuple[Tensor, ...]:
+    with Recording(None, carried, ()) as loop:
+        goes_on = condition(*loop.carried, *more)
+        if not _here([goes_on]):
+            raise Refused("the condition is no tensor on tpu")
+        loop.goes_on(goes_on)
+        results = body(*loop.carried, *more)
+        if not _here(results):
+            raise Refused("the body returns something that is no tensor on tpu")
+        if any(loop.known(t) == "written" for t in loop.carried):
+            raise Refused("a function writes to what it is given")
+        last, _ = loop.end(results, ())
+    return tuple(last)
+
+
+def _while_loop(
+    condition: Callable[..., Any],
+    body: Callable[..., Sequence[Any]],
+    carried: Sequence[Any],
+    additional_inputs: Sequence[Any],
+    **more: Any,
+) -> Any:
+    if carried and _core.capturing() and not more and _here(carried):
+        try:
+            return _with_condition(condition, body, carried, additional_inputs)
+        except (Refused, RuntimeError, NotImplementedError) as refused:
+            _log.info("a while_loop runs turn by turn: %s", refused)
+    return while_loop_dense(condition, body, carried, additional_inputs, **more)
+
+
 def install() -> None:
-    """Has torch's scan come here for tensors on tpu."""
+    """Has torch's loops come here for tensors on tpu."""
     key = torch._C.DispatchKey.PrivateUse1
-    if key not in scan_op.py_kernels:
-        scan_op.py_impl(key)(_scan)
+    for op, kernel in ((scan_op, _scan), (while_loop_op, _while_loop)):
+        if key not in op.py_kernels:
+            op.py_impl(key)(kernel)

@@ -38,11 +38,17 @@ def _like(t: Tensor, size: Sequence[int] | None = None) -> Tensor:
 class Recording:
     """A loop while its body is recorded.
 
-    carried, taken: placeholders of what a turn is given by the one before, and of what it takes from stacks.
+    carried, taken: placeholders of what a turn is given by the one before, and of what it takes from stacks. Without a
+    length the loop's condition is recorded first, and nothing is stacked.
     """
 
     def __init__(
-        self, length: int, carries: Sequence[Tensor], stacks: Sequence[Tensor], reverse: bool = False, like: int = 0
+        self,
+        length: int | None,
+        carries: Sequence[Tensor],
+        stacks: Sequence[Tensor],
+        reverse: bool = False,
+        like: int = 0,
     ) -> None:
         self.length = length
         first = [plain(c) for c in carries]
@@ -54,7 +60,7 @@ class Recording:
             [(storage(a), storage(b)) for a, b in zip(*ab, strict=True)]
             for ab in ((first, self.carried), (stacks, self.taken))
         ]
-        self.number = _core.begin_loop(self.device, length, reverse, like or None, *pairs)
+        self.number = _core.begin_loop(self.device, length or 0, reverse, like or None, *pairs)
 
     def __enter__(self) -> "Recording":
         return self
@@ -66,6 +72,10 @@ class Recording:
     def known(self, t: Tensor) -> str:
         """What a tensor's storage is to the body: "outside", "given" or "written"."""
         return _core.known_to_loop(self.device, storage(t)) if t.device.type == "tpu" else "outside"
+
+    def goes_on(self, t: Tensor) -> None:
+        """Ends the condition, which gave this bool; the body follows."""
+        _core.end_condition(self.device, storage(plain(t)))
 
     def end(self, carries: Sequence[Tensor], put: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The last carried values, and stacks of what the body leaves in each turn."""

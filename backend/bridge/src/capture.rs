@@ -137,6 +137,13 @@ pub(crate) fn begin_loop(
         .map_err(raise)
 }
 
+/// Ends the calls of its condition, whose value a storage holds.
+#[pyfunction]
+pub(crate) fn end_condition(device: usize, storage: usize) -> PyResult<()> {
+    // SAFETY: as for `CapturedGraph::run`.
+    unsafe { runtime::end_condition(device, storage as *const c_void) }.map_err(raise)
+}
+
 /// Ends it; the blocks of random bits that turns after the first one use. Pairs are of storages: what the body leaves and
 /// where that goes.
 #[pyfunction]
@@ -186,6 +193,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(in_step, module)?)?;
     module.add_function(wrap_pyfunction!(capturing, module)?)?;
     module.add_function(wrap_pyfunction!(begin_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(end_condition, module)?)?;
     module.add_function(wrap_pyfunction!(end_loop, module)?)?;
     module.add_function(wrap_pyfunction!(known_to_loop, module)?)?;
     module.add_function(wrap_pyfunction!(abandon_loop, module)?)?;

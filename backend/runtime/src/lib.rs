@@ -52,7 +52,7 @@ pub use identity::{compile_options, keep};
 pub use memory::{Amount, Usage};
 pub use origin::{Issued, Line, Origin, set_line_source};
 pub use record::{record_programs, take_programs};
-pub use region::{Known, abandon_loop, begin_loop, end_loop, known_to_loop};
+pub use region::{Known, abandon_loop, begin_loop, end_condition, end_loop, known_to_loop};
 pub use scalar_type::{code, element};
 pub use schema::{OpHandle, Schema, SchemaEntry};
 pub use storage::Storage;

@@ -57,6 +57,15 @@ pub(crate) struct Put {
     pub(crate) ty: (ElementType, Dims),
 }
 
+/// What is computed before each turn of a loop that has no fixed number of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// The call after its last: the loop's first ones are its, and the others the body's.
+    pub(crate) end: usize,
+    /// The storage of a bool: whether there is a turn.
+    pub(crate) at: u32,
+}
+
 /// A loop over calls of a window; storages are the window's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loop {
@@ -64,8 +73,9 @@ pub(crate) struct Loop {
     id: u64,
     /// Its first call and the one after its last.
     pub(crate) calls: std::ops::Range<usize>,
-    /// How often it turns.
+    /// How often it turns, if no condition decides that.
     pub(crate) length: u32,
+    pub(crate) condition: Option<Condition>,
     /// It takes and puts from the last to the first.
     pub(crate) reverse: bool,
     pub(crate) carries: Vec<Carry>,
@@ -94,11 +104,13 @@ pub(crate) struct Open {
 }
 
 /// What becomes of a tensor that one turn made, after the loop.
-pub(crate) const INNER: &str = "a tensor that one layer of torch_tpu.scan_layers made is used outside it: it has another \
-                                value in each layer; return it from the layer, or use the plain loop";
+pub(crate) const INNER: &str = "a tensor that one turn of a loop (a layer of torch_tpu.scan_layers) made is used outside \
+                                it: it has another value in each turn; return it, or use the plain loop";
 
 fn refused(what: &str) -> Error {
-    Error::runtime(format!("a layer of torch_tpu.scan_layers {what}"))
+    Error::runtime(format!(
+        "a turn of a loop (a layer of torch_tpu.scan_layers) {what}"
+    ))
 }
 
 impl Loop {
@@ -114,6 +126,8 @@ impl Loop {
     pub(crate) fn key(&self, key: &mut Vec<u64>) {
         key.extend([self.calls.start as u64, self.calls.end as u64]);
         key.push(u64::from(self.length) << 1 | u64::from(self.reverse));
+        let condition = self.condition.as_ref();
+        key.extend(condition.map_or([u64::MAX; 2], |c| [c.end as u64, u64::from(c.at)]));
         key.extend([self.carries.len(), self.taken.len(), self.put.len()].map(|n| n as u64));
         let pair = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
         for c in &self.carries {
@@ -142,7 +156,9 @@ pub unsafe fn begin_loop(
     let mut window = runtime()?.device(device)?.window.lock();
     let window = &mut *window;
     if window.open.is_some() {
-        return Err(Error::runtime("loops of torch_tpu.scan_layers cannot be nested"));
+        return Err(Error::runtime(
+            "loops (of torch_tpu.scan_layers, scan and while_loop) cannot be nested",
+        ));
     }
     let replay = like.map(|id| window.random_of_loop(id)).transpose()?;
     let start = window.nodes.len();
@@ -150,6 +166,7 @@ pub unsafe fn begin_loop(
         id: NEXT.fetch_add(1, Relaxed),
         calls: start..start,
         length,
+        condition: None,
         reverse,
         carries: Vec::new(),
         taken: Vec::new(),
@@ -216,6 +233,31 @@ pub unsafe fn begin_loop(
     // Whoever looks at a value must notice the loop, though it has no calls yet.
     window::count_open(1);
     Ok(id)
+}
+
+/// Ends the calls of the loop's condition, which left a bool; those of its body follow. Its length does not count.
+///
+/// # Safety
+/// As for [`begin_loop`].
+pub unsafe fn end_condition(device: usize, pointer: *const c_void) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let storage = unsafe { storage(pointer) }?;
+    let mut window = runtime()?.device(device)?.window.lock();
+    let at = window.find(storage);
+    let end = window.nodes.len();
+    let Some(open) = &mut window.open else {
+        return Err(Error::runtime(
+            "there is no loop with a condition (a bug of ours)",
+        ));
+    };
+    let at = at.filter(|at| *at as usize >= open.slots);
+    let at = at.ok_or_else(|| refused("has a condition that it did not compute"))?;
+    match storage.state.lock().content.holds() {
+        Some((ElementType::Pred, dims)) if dims.iter().product::<i64>() == 1 => {}
+        _ => return Err(refused("has a condition that is no bool")),
+    }
+    open.made.condition = Some(Condition { end, at });
+    Ok(())
 }
 
 /// Ends the loop: for each carried value where the body leaves it and where the last one goes, and the same for what is
@@ -302,6 +344,9 @@ impl Window {
         made.calls.end = self.nodes.len();
         let random = self.nodes[made.calls.clone()].iter().filter(|n| n.entry.random);
         made.blocks = random.map(|n| n.entry.random_blocks).sum();
+        if made.condition.is_some() && made.blocks > 0 {
+            return Err(refused("draws random numbers in turns that nobody counts"));
+        }
         for at in open.slots..self.slots.len() {
             let held = &mut self.slots[at];
             if held.written() && held.id() >= open.first {

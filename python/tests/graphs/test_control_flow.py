@@ -138,6 +138,28 @@ def test_scans_in_a_step_and_ahead_of_time() -> None:
     assert made.text.count("stablehlo.while") == 1
 
 
+def test_a_while_loop_is_one_program_whatever_its_turns() -> None:
+    def halved(x: Tensor, limit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        start = torch.zeros((), dtype=torch.int64, device=x.device)
+        # What is carried changes places.
+        return while_loop(
+            lambda i, a, b: (a.abs().max() > limit) & (i < 40),
+            lambda i, a, b: (i + 1, b * 0.5, a * 0.75 + limit * 0),
+            (start, x, x + 1),
+        )
+
+    f = compiled(halved)
+    f(torch.ones(3, device="tpu"), torch.tensor(0.5, device="tpu"))
+    before = torch_tpu.cache.stats()["misses"]
+    for size, limit in ((1.0, 0.5), (100.0, 1.0), (0.1, 5.0), (8.0, 0.0)):
+        x, bound = torch.linspace(-size, size, 3), torch.tensor(limit)
+        got: list[Tensor] = []
+        ran = programs(lambda x=x, bound=bound, got=got: got.extend(f(x.to("tpu"), bound.to("tpu"))))
+        assert len(ran) == 1 and "stablehlo.while" in ran[0]
+        torch.testing.assert_close([t.cpu() for t in got], list(halved(x, bound)))
+    assert torch_tpu.cache.stats()["misses"] == before, "other numbers of turns compile nothing"
+
+
 def by_hand(q: Tensor, k: Tensor, v: Tensor, bias: Callable, allowed: Callable | None) -> Tensor:
     at = [
         torch.arange(n).view([-1 if i == d else 1 for i in range(4)]) for d, n in enumerate((*q.shape[:3], k.shape[2]))

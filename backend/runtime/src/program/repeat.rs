@@ -1,5 +1,7 @@
 //! A loop of a window as `stablehlo.while`: the calls are lowered once, in its body.
 
+use std::cell::RefCell;
+
 use aten::{Dims, Value};
 use dtype::ElementType;
 use smallvec::SmallVec;
@@ -46,41 +48,42 @@ impl Window<'_, '_, '_> {
         for taken in &l.taken {
             stacks.push(self.whole(taken.stack, &stacked(length, &taken.ty))?);
         }
-        // What the body learns of its values means nothing after it.
+        // What a region learns of its values means nothing after it.
         let facts = self.state.facts.clone();
-        let mut outcome = Err(Error::runtime("a loop's body was not built"));
         let (slots, nodes, fixed) = (self.slots, self.nodes, self.fixed);
-        let mut state = std::mem::take(&mut self.state);
+        let state = RefCell::new(std::mem::take(&mut self.state));
+        let failed = RefCell::new(None);
+        let region = |f: &mut FunctionBuilder<'_>,
+                      lower: &dyn Fn(&mut Window<'_, '_, '_>) -> Result<Vec<Value>>| {
+            let mut window = Window {
+                f,
+                slots,
+                nodes,
+                state: state.take(),
+                fixed,
+                turn: None,
+            };
+            let lowered = lower(&mut window);
+            window.leave(l);
+            state.replace(State {
+                facts: facts.clone(),
+                ..window.state
+            });
+            Ok(lowered.unwrap_or_else(|e| {
+                failed.borrow_mut().get_or_insert(e);
+                Vec::new()
+            }))
+        };
         let looped = self.f.while_(
             &operands,
-            |f, turn| {
-                let end = f.full(&[0i64; 0], COUNT, length)?;
-                Ok(vec![f.compare(turn[0], end, Direction::Lt)?])
-            },
-            |f, carried| {
-                let mut body = Window {
-                    f,
-                    slots,
-                    nodes,
-                    state: std::mem::take(&mut state),
-                    fixed,
-                    turn: None,
-                };
-                outcome = body.turn(l, carried, &stacks);
-                state = body.state;
-                Ok(match &mut outcome {
-                    Ok(results) => std::mem::take(results),
-                    Err(_) => Vec::new(),
-                })
-            },
+            |f, carried| region(f, &|window| Ok(vec![window.goes_on(l, carried)?])),
+            |f, carried| region(f, &|window| window.turn(l, carried, &stacks)),
         );
-        self.state = State { facts, ..state };
-        outcome?;
-        let results = looped?;
-        for at in &l.inner {
-            self.state.current[*at as usize] = None;
-            self.state.written[*at as usize] = false;
+        self.state = state.into_inner();
+        if let Some(e) = failed.into_inner() {
+            return Err(e);
         }
+        let results = looped?;
         let outs = l.carries.iter().map(|c| (c.out, c.ty.clone()));
         let outs = outs.chain(l.put.iter().map(|p| (p.stack, stacked(length, &p.ty))));
         for ((out, (element, dims)), value) in outs.zip(&results[1..]) {
@@ -88,6 +91,29 @@ impl Window<'_, '_, '_> {
             self.state.written[out as usize] = true;
         }
         Ok(())
+    }
+
+    /// Forgets what is known in the loop only.
+    fn leave(&mut self, l: &Loop) {
+        for at in &l.inner {
+            self.state.current[*at as usize] = None;
+            self.state.written[*at as usize] = false;
+        }
+    }
+
+    /// Whether there is a turn.
+    fn goes_on(&mut self, l: &Loop, carried: &[Value]) -> Result<Value> {
+        let Some(condition) = &l.condition else {
+            let end = self.f.full(&[0i64; 0], COUNT, i64::from(l.length))?;
+            return Ok(self.f.compare(carried[0], end, Direction::Lt)?);
+        };
+        for (carry, value) in l.carries.iter().zip(&carried[1..]) {
+            self.hold(carry.at, *value, &carry.ty);
+        }
+        for n in l.calls.start..condition.end {
+            self.node(n)?;
+        }
+        self.whole(condition.at, &(ElementType::Pred, Dims::new()))
     }
 
     /// One turn: what is carried on.
@@ -107,7 +133,8 @@ impl Window<'_, '_, '_> {
             let value = take(self.f, *stack, at, &taken.ty.1)?;
             self.hold(taken.at, value, &taken.ty);
         }
-        for n in l.calls.clone() {
+        let first = l.condition.as_ref().map_or(l.calls.start, |c| c.end);
+        for n in first..l.calls.end {
             self.node(n)?;
         }
         let one = self.f.full(&[0i64; 0], COUNT, 1)?;
