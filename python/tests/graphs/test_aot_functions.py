@@ -9,6 +9,8 @@ import torch_tpu
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .conftest import programs
+
 
 def make_step(device: str = "tpu") -> tuple[nn.Module, torch.optim.Optimizer, Callable]:
     torch.manual_seed(0)
@@ -61,10 +63,7 @@ def test_the_program_of_a_warm_step_is_the_one_that_runs() -> None:
     compiled = torch_tpu.compile_step(step)
     for _ in range(3):
         compiled(x, y)
-    torch_tpu._core.record_programs(True)
-    compiled(x, y)
-    [ran] = torch_tpu._core.take_programs()
-    torch_tpu._core.record_programs(False)
+    [ran] = programs(lambda: compiled(x, y))
     assert torch_tpu.aot.program(compiled, (x, y)) == ran
 
 

@@ -14,9 +14,8 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import embedding
 from torch.utils._pytree import tree_leaves
-from torch_tpu import _core
 
-from .conftest import compiled
+from .conftest import compiled, programs
 
 
 def branches(x: Tensor) -> Tensor:
@@ -67,21 +66,7 @@ def test_scans_are_part_of_the_program() -> None:
     for function in (scanned, product):
         f, x = compiled(function), torch.rand(6, 4, device="tpu")
         f(x)
-        _core.record_programs(True)
-        try:
-            f(x)
-            assert len(_core.take_programs()) == 1
-        finally:
-            _core.record_programs(False)
-
-
-def programs(call: Callable[[], object]) -> list[str]:
-    _core.record_programs(True)
-    try:
-        call()
-        return _core.take_programs()
-    finally:
-        _core.record_programs(False)
+        assert len(programs(lambda f=f, x=x: f(x))) == 1
 
 
 def recurrent(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

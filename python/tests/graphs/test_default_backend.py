@@ -5,7 +5,8 @@ from unittest import mock
 import pytest
 import torch
 from torch import Tensor
-from torch_tpu import _core
+
+from .conftest import programs
 
 
 def f(x: Tensor) -> Tensor:
@@ -17,12 +18,7 @@ def test_tpu_graphs_become_programs(how: dict) -> None:
     g = torch.compile(f, **how)
     x = torch.ones(4, device="tpu")
     assert g(x).item() == 12
-    _core.record_programs(True)
-    try:
-        g(x)
-        assert len(_core.take_programs()) == 1
-    finally:
-        _core.record_programs(False)
+    assert len(programs(lambda: g(x))) == 1
 
 
 def test_other_graphs_go_to_inductor_with_mode_and_options() -> None:

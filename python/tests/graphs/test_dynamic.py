@@ -8,8 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_tpu import _buckets, _core, cache
+from torch_tpu import _buckets, cache
 from torch_tpu._ragged import Sizes, Unsupported, dim_of, regroup
+
+from .conftest import programs
 
 
 @pytest.fixture(autouse=True)
@@ -34,12 +36,7 @@ def graphs_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def ran(call: Callable[[], object]) -> set[str]:
-    _core.record_programs(True)
-    try:
-        call()
-        return set(_core.take_programs())
-    finally:
-        _core.record_programs(False)
+    return set(programs(call))
 
 
 LENGTHS = (4, 3, 8, 13)

@@ -6,19 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_tpu import _core
 
-from .conftest import compiled
-
-
-def programs(call: Callable[[], object]) -> list[str]:
-    """The programs that a call runs."""
-    _core.record_programs(True)
-    try:
-        call()
-        return _core.take_programs()
-    finally:
-        _core.record_programs(False)
+from .conftest import compiled, programs
 
 
 def test_a_graph_is_one_program() -> None:

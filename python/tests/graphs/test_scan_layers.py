@@ -10,7 +10,8 @@ import torch
 import torch_tpu
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_tpu import _core
+
+from .conftest import programs
 
 OPTIMIZERS: dict[str, Callable] = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
@@ -73,13 +74,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 def loops(run: Callable[[], Any]) -> int:
     """Loops in the programs that a call runs."""
-    _core.record_programs(True)
-    _core.take_programs()
-    try:
-        run()
-        return sum(text.count("stablehlo.while") for text in _core.take_programs())
-    finally:
-        _core.record_programs(False)
+    return sum(text.count("stablehlo.while") for text in programs(run))
 
 
 @pytest.fixture
