@@ -121,9 +121,7 @@ impl Pool {
 
     fn judged(&self, slot: &mut Slot, name: &TestName, run: &Run) -> TestResult {
         let started = Instant::now();
-        let own = self.exceptions.of(name).cloned();
-        // A sample of a few may well pass, so such a row is never stale.
-        let inherited = own.is_none();
+        let own = self.exceptions.of(name);
         let mut run = run.clone();
         if own.is_some() {
             // Whether a row is stale must not depend on the choice of samples.
@@ -133,9 +131,10 @@ impl Pool {
             };
         }
         let mut attempt = slot.attempt(name, &run, None);
-        let verdict = match own.or_else(|| self.exceptions.inherited(name)) {
+        let verdict = match own.cloned().or_else(|| self.exceptions.inherited(name)) {
             _ if attempt.broken => Verdict::Failed,
-            _ if attempt.failed == 0 && inherited => Verdict::Passed,
+            // Only a row of its own is stale then: an inherited one is for more samples than these.
+            _ if attempt.failed == 0 && own.is_none() => Verdict::Passed,
             None => Verdict::Failed,
             Some(_) if attempt.failed == 0 => {
                 attempt.messages = vec![format!(

@@ -89,7 +89,7 @@ def _other_numbers(one: Check, compiled: Callable) -> None:
         return
     op, call = one.op, one.call.plain().turned()
     try:
-        theirs, values = on_cpu(op, op.get_op(), call.fresh())
+        theirs, values = on_cpu(op, op.get_op(), call)
     except Exception:
         # Some arguments mean nothing in this order: indices, factors of a matrix.
         return
