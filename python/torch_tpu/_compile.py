@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_tpu import _core
 from torch_tpu._buckets import Padded
+from torch_tpu._loop import storage_here
 
 _log = logging.getLogger(__name__)
 
@@ -90,13 +90,6 @@ def _blank(size: Any, stride: Any, dtype: torch.dtype, device: torch.device, nby
     return made
 
 
-def _storage(value: Any) -> int:
-    """The address of a tensor's storage on the device; 0 for what has none there, or several."""
-    if not isinstance(value, Tensor) or value.device.type != "tpu" or value.layout != torch.strided:
-        return 0
-    return 0 if is_traceable_wrapper_subclass(value) else value.untyped_storage().data_ptr()
-
-
 class Graph:
     """A graph of AOTAutograd, called with the list of its inputs."""
 
@@ -111,7 +104,7 @@ class Graph:
         args.clear()
         if self.eager or _core.eager_mode() == "debug":
             return self.module(*inputs)
-        storages = [_storage(x) for x in inputs]
+        storages = [storage_here(x) for x in inputs]
         key = _key(inputs, storages)
         if key is None:
             return self.module(*inputs)

@@ -14,7 +14,7 @@ from torch._higher_order_ops.scan import scan_op, scan_op_dense
 from torch._higher_order_ops.while_loop import while_loop_dense, while_loop_op
 
 from torch_tpu import _core
-from torch_tpu._loop import Recording, Refused
+from torch_tpu._loop import Recording, Refused, storage_here
 
 _log = logging.getLogger(__name__)
 # A turn of a loop costs a TPU some microseconds, and what it computes is not fused with the next one's.
@@ -22,7 +22,15 @@ FEWEST_TURNS = 4
 
 
 def _here(values: Sequence[Any]) -> bool:
-    return all(isinstance(v, Tensor) and v.device.type == "tpu" and v.layout == torch.strided for v in values)
+    return all(map(storage_here, values))
+
+
+def _check(loop: Recording, results: Sequence[Any]) -> None:
+    """Refuses functions whose results no turn can leave, or that write to what a turn is given."""
+    if not _here(results):
+        raise Refused("a function returns something that is no tensor on tpu")
+    if any(loop.known(t) == "written" for t in (*loop.carried, *loop.taken)):
+        raise Refused("a function writes to what it is given")
 
 
 def _as_loop(
@@ -30,10 +38,7 @@ def _as_loop(
 ) -> list[Tensor]:
     with Recording(xs[0].shape[0], init, xs) as loop:
         results = combine(*loop.carried, *loop.taken, *more)
-        if not _here(results):
-            raise Refused("the function returns something that is no tensor on tpu")
-        if any(loop.known(t) == "written" for t in (*loop.carried, *loop.taken)):
-            raise Refused("the function writes to what it is given")
+        _check(loop, results)
         last, stacks = loop.end(results[: len(init)], results[len(init) :])
     return [*last, *stacks]
 
@@ -60,14 +65,10 @@ def _with_condition(
 ) -> tuple[Tensor, ...]:
     with Recording(None, carried, ()) as loop:
         goes_on = condition(*loop.carried, *more)
-        if not _here([goes_on]):
-            raise Refused("the condition is no tensor on tpu")
+        _check(loop, [goes_on])
         loop.goes_on(goes_on)
         results = body(*loop.carried, *more)
-        if not _here(results):
-            raise Refused("the body returns something that is no tensor on tpu")
-        if any(loop.known(t) == "written" for t in loop.carried):
-            raise Refused("a function writes to what it is given")
+        _check(loop, results)
         last, _ = loop.end(results, ())
     return tuple(last)
 

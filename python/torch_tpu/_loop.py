@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_tpu import _core
 
@@ -23,6 +24,13 @@ class Refused(Exception):
 def storage(t: Tensor) -> int:
     """The address of a tensor's storage."""
     return t.untyped_storage().data_ptr()
+
+
+def storage_here(value: Any) -> int:
+    """The address of a tensor's storage on the device; 0 for what has none there, or several."""
+    if not isinstance(value, Tensor) or value.device.type != "tpu" or value.layout != torch.strided:
+        return 0
+    return 0 if is_traceable_wrapper_subclass(value) else storage(value)
 
 
 def plain(t: Tensor) -> Tensor:

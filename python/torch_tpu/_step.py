@@ -22,7 +22,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils import _pytree as pytree
 
 from torch_tpu import _core
-from torch_tpu._compile import _blank, _key, _Output, _storage
+from torch_tpu._compile import _blank, _key, _Output
+from torch_tpu._loop import storage_here
 
 _log = logging.getLogger(__name__)
 
@@ -231,7 +232,7 @@ class _Form:
         for p, _ in parameters:
             p.grad = None
         made = [None if how is None else _blank(*how) for how in self.fresh]
-        if not self.captured.run(storages, [_storage(t) for t in made]):
+        if not self.captured.run(storages, [storage_here(t) for t in made]):
             return False, None
         for p, output in parameters:
             p.grad = output.make(inputs, made)
@@ -252,7 +253,7 @@ class CompiledStep:
         if _core.eager_mode() == "debug":
             return self.step(*args, **kwargs)
         inputs, spec = pytree.tree_flatten((args, kwargs))
-        storages = [_storage(x) for x in inputs]
+        storages = [storage_here(x) for x in inputs]
         # A tensor that is elsewhere is copied by the step: the copy is a constant of the capture.
         here = [x if s or not isinstance(x, Tensor) else id(x) for x, s in zip(inputs, storages, strict=True)]
         key = (spec, _key(here, storages))
@@ -308,7 +309,7 @@ def _here(value: Any) -> bool:
     """Whether a value lies in one storage on the device. What a step leaves elsewhere (sparse tensors, tensors made of
     others) is not made by its program: the step's Python runs each time.
     """
-    return isinstance(value, Tensor) and _storage(value) != 0
+    return storage_here(value) != 0
 
 
 def _ended(value: Any, inputs: list[Any]) -> Any:
